@@ -1,0 +1,34 @@
+# Everything runs in .venv, which is made on first use and again when a lock or pyproject.toml changes.
+
+BIN := .venv/bin
+
+.PHONY: demo test bench guest format clean
+
+# The main job on an embedded default: what one proof check costs, phase by phase.
+demo: .venv/.base
+	@$(BIN)/proofcost demo
+
+# What CI checks.
+test: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict
+	$(BIN)/pytest
+
+# What the meter itself costs, beside other tools, in one run.
+bench: .venv/.dev
+	$(BIN)/pytest bench_suites --benchmark-only -o python_files='bench_*.py'
+
+# The tests marked `guest`, inside a machine that has cgroup v2 alone.
+guest: .venv/.dev
+	.ci/guest
+
+format: .venv/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv .ci/cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks
+
+.venv/.base .venv/.dev: .venv/.%: requirements/%.txt pyproject.toml .ci/venv
+	@.ci/venv $*
