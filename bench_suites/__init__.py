@@ -1,0 +1,1 @@
+"""Makes records on purpose: workloads, kernels to compare, the runner. Imports harness and adapters, no reports."""
