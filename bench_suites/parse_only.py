@@ -2,7 +2,7 @@
 
 It stands where a kernel stands, so that everything around a kernel (sandbox, meter, file cache, reading) can be
 measured on a machine that has no kernel, and so that the share of a kernel's cost that mere reading could explain is
-known. It says on stdout, in its first words, that it checks nothing; its exit 0 must never be read as an accepted proof.
+known. Its first words on stdout say that it checks nothing; its exit 0 must never be read as an accepted proof.
 
     parse_only.py EXPORT      or      ... | parse_only.py -
 
