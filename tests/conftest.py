@@ -1,0 +1,165 @@
+"""What every test may ask for: the real outside parts, found or missing.
+
+A part that a test asks for and that is not here skips the test on a desk and fails it in CI (CI or PROOFCOST_CI set),
+because .ci/run installs it there. The two kernels are the exception: no package has them, so they are used where found.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+REPO = Path(__file__).resolve().parent.parent
+
+
+def in_ci() -> bool:
+    return any(os.environ.get(name, "").lower() not in ("", "0", "false") for name in ("CI", "PROOFCOST_CI"))
+
+
+def find_executable(name: str, variable: str | None = None, *more: Path) -> Path | None:
+    """The file that `variable` names if it is set (then no other), else `name` on PATH, else the first of `more`."""
+    if variable and os.environ.get(variable):
+        named = Path(os.environ[variable])
+        if not os.access(named, os.X_OK):
+            raise pytest.UsageError(f"{variable} names {named}, which cannot be executed")
+        return named
+    found = shutil.which(name)
+    candidates = [Path(found)] if found else []
+    candidates += [path for path in more if os.access(path, os.X_OK)]
+    return candidates[0] if candidates else None
+
+
+def find_landrun() -> Path | None:
+    return find_executable("landrun", "PROOFCOST_LANDRUN", REPO / ".ci/cache/landrun/landrun")
+
+
+def find_nanoda() -> Path | None:
+    return find_executable("nanoda_bin", "PROOFCOST_NANODA")
+
+
+def find_sokonanoda() -> Path | None:
+    return find_executable("sokonanoda", "PROOFCOST_SOKONANODA")
+
+
+def find_exports() -> Path | None:
+    """Folder of real lean4export files."""
+    named = os.environ.get("PROOFCOST_EXPORTS")
+    folder = Path(named) if named else REPO.parent / "shared" / "exports"
+    if named and not folder.is_dir():
+        raise pytest.UsageError(f"PROOFCOST_EXPORTS names {folder}, which is no folder")
+    return folder if folder.is_dir() else None
+
+
+def missing(what: str) -> NoReturn:
+    if in_ci():
+        pytest.fail(f"{what} is missing, and CI must have it (.ci/run installs it)", pytrace=False)
+    pytest.skip(f"{what} is not here")
+
+
+@pytest.fixture(scope="session")
+def repo() -> Path:
+    """The checkout."""
+    return REPO
+
+
+@pytest.fixture(scope="session")
+def landrun() -> Path:
+    return find_landrun() or missing("landrun")
+
+
+@pytest.fixture(scope="session")
+def bwrap() -> Path:
+    return find_executable("bwrap") or missing("bwrap")
+
+
+@pytest.fixture(scope="session")
+def perf() -> Path:
+    return find_executable("perf") or missing("perf")
+
+
+@pytest.fixture(scope="session")
+def gcc() -> Path:
+    return find_executable("gcc") or missing("gcc")
+
+
+@pytest.fixture(scope="session")
+def nanoda() -> Path:
+    found = find_nanoda()
+    if found is None:
+        pytest.skip("nanoda is not here (PROOFCOST_NANODA, or nanoda_bin on PATH)")
+    return found
+
+
+@pytest.fixture(scope="session")
+def sokonanoda() -> Path:
+    found = find_sokonanoda()
+    if found is None:
+        pytest.skip("sokonanoda is not here (PROOFCOST_SOKONANODA or PATH)")
+    return found
+
+
+@pytest.fixture(scope="session")
+def shared_exports() -> Path:
+    found = find_exports()
+    if found is None:
+        pytest.skip("no real exports here (PROOFCOST_EXPORTS, or shared/exports beside the checkout)")
+    return found
+
+
+@pytest.fixture
+def as_root() -> None:
+    """Skips the test unless it runs as root."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+
+
+@pytest.fixture(autouse=True)
+def store_of_this_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The default store while a test runs: without it, root's would be the machine's real one in /var/lib."""
+    store = tmp_path / "default-store"
+    monkeypatch.setenv("PROOFCOST_STORE", str(store))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg-state"))
+    return store
+
+
+def first_line(*command: str) -> str:
+    """First line that a command prints, or why there is none."""
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"does not run: {error}"
+    lines = (done.stdout + done.stderr).strip().splitlines()
+    return lines[0].strip() if lines else f"prints nothing (exit {done.returncode})"
+
+
+def pytest_report_header() -> list[str]:
+    """Which real parts this run has: without this a green run does not say what it proved."""
+    uname = os.uname()
+    kind = os.environ.get("PROOFCOST_HOST_KIND") or (
+        "v2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "v1"
+    )
+    lines = [
+        f"host: {uname.release} {uname.machine}, cgroup {kind}, uid {os.geteuid()}, CI {'yes' if in_ci() else 'no'}"
+    ]
+    parts = {
+        "landrun": (find_landrun(), True),
+        "bwrap": (find_executable("bwrap"), True),
+        "perf": (find_executable("perf"), True),
+        "gcc": (find_executable("gcc"), True),
+        "nanoda": (find_nanoda(), False),
+        "sokonanoda": (find_sokonanoda(), False),
+    }
+    for name, (path, tells_version) in parts.items():
+        if path is None:
+            lines.append(f"{name}: missing")
+        elif tells_version:
+            lines.append(f"{name}: {first_line(str(path), '--version')} ({path})")
+        else:
+            lines.append(f"{name}: {path}")
+    lines.append(f"exports: {find_exports() or 'missing'}")
+    return lines
