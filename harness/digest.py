@@ -173,7 +173,8 @@ def of_tree(directory: str) -> str:
 
     It is the SHA-256 of what `sha256sum` prints over the relative paths in byte order, so that anyone can check it:
     `find -L . -name __pycache__ -prune -o -type f \\( -name '*.py' -o -name '*.json' \\) -printf '%P\\n' |
-    LC_ALL=C sort | xargs -d '\\n' sha256sum | sha256sum`. Symbolic links are followed, so a checkout and its installed copy agree.
+    LC_ALL=C sort | xargs -d '\\n' sha256sum | sha256sum`.
+    Symbolic links are followed, so a checkout and its installed copy agree.
     Raises OSError for what cannot be read, for a loop of links and for a line break in a name.
     """
     lines: list[bytes] = []
