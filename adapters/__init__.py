@@ -1,0 +1,1 @@
+"""The outside world's conventions, one file each. Imports harness only."""

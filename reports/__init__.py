@@ -1,0 +1,1 @@
+"""Reads records: cells, statistics, comparisons, pages. Imports harness only."""
