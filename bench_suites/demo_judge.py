@@ -76,7 +76,7 @@ def landrun_arguments(call: Call) -> list[str]:
 
 
 def bwrap_arguments(call: Call) -> list[str]:
-    """As `lake comparator` gives them: an empty environment, empty homes and /tmp; what the call names is bound back."""
+    """As `lake comparator` gives them: empty environment, homes and /tmp; what the call names is bound back in."""
     arguments = ["--ro-bind", "/", "/"]
     for hidden in ("/home", "/root", "/run/user", "/tmp"):
         if os.path.isdir(hidden):
