@@ -837,7 +837,7 @@ def _difference(name: str, whole: Record, calls: Sequence[Record], figure: str) 
     if doubtful is not None:
         return Measurement(name, value, "ns", method, "contradicted", f"{figure} of a part is contradicted")
     if unknown or low:
-        reason = f"{unknown} calls without {figure}, {low} where it is a lower bound"
+        reason = f"{figure} is missing for {unknown} and a lower bound for {low} of {len(parts)} calls"
         return Measurement(name, value, "ns", method, "upper_bound", reason)
     if total.status == "lower_bound":
         return Measurement(name, value, "ns", method, "lower_bound", f"{figure} of the whole is a lower bound")
