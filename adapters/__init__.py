@@ -1,1 +1,1 @@
-"""The outside world's conventions, one file each. Imports harness only."""
+"""The outside world's conventions, one file each."""

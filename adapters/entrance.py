@@ -1,0 +1,78 @@
+"""What every entrance's launcher hands over, and the way from there into the meter and out with a status.
+
+A launcher is a small script with its configuration baked in (adapters/launchers.py writes it). It catches what stops this module
+from being imported; from here on harness/meter.py holds the rule that a verdict never changes.
+"""
+
+import os
+
+from proofcost.harness import meter, session, spawn
+from proofcost.harness.plan import UNKNOWN, Plan
+from proofcost.harness.signals import Inherited
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Config:
+    """A launcher's baked-in configuration."""
+
+    __slots__ = ("cgroup", "digest", "kill_stragglers", "real", "session", "store", "strict")
+
+    def __init__(
+        self,
+        store: str,
+        real: str = "",
+        session: str | None = None,
+        strict: bool = False,
+        kill_stragglers: bool = False,
+        cgroup: str = "auto",
+        digest: str | None = None,
+    ) -> None:
+        self.store = store
+        self.real = real
+        self.session = session
+        self.strict = strict
+        self.kill_stragglers = kill_stragglers
+        self.cgroup = cgroup
+        self.digest = digest
+
+    def plan(self, argv: list[str], entrance: str) -> Plan:
+        """A plan for one call with this configuration."""
+        plan = Plan(argv, entrance)
+        plan.store = self.store
+        plan.session = self.session
+        plan.strict = self.strict
+        plan.kill_stragglers = self.kill_stragglers
+        plan.cgroup = self.cgroup
+        plan.meter_digest = self.digest
+        return plan
+
+
+def begin() -> Inherited:
+    """Before anything is opened: note what the command must start with."""
+    spawn.keep_standard_descriptors_closed()
+    return Inherited()
+
+
+def pass_through_if_measured(argv: list[str], inherited: Inherited) -> None:
+    """Become the command when another entrance's meter is our direct parent: it measures this call already."""
+    if session.is_launcher(os.getppid()):
+        error = spawn.replace_by(argv, inherited)
+        meter.say(f"{argv[0]}: {os.strerror(error.errno or 0)}")
+        os._exit(spawn.exit_code_of(error))
+
+
+def try_to(plan: Plan, understand: "Callable[[Plan], None]") -> None:
+    """Interpret the command line. One that cannot be is run and recorded as `unknown`, with what went wrong."""
+    try:
+        understand(plan)
+    except Exception as error:
+        plan.phase_understood = plan.phase_given or UNKNOWN
+        plan.notes.append(f"{type(error).__name__}: {error}")
+
+
+def leave(status: int) -> None:
+    """End at once; running Python's own shutdown would cost 1.3 ms more."""
+    os._exit(status)

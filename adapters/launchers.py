@@ -1,0 +1,167 @@
+"""Writes launchers: small scripts with an absolute interpreter and their configuration baked in, so that they work in an empty
+environment. A launcher must never turn a fault of Python or of ours into a verdict: whatever it can catch before the command starts
+ends in a plain exec of the command (or, strict, in 125).
+
+Not part of the meter: `install` and `run` use it.
+"""
+
+import os
+import stat
+import sys
+
+from proofcost.harness import session
+from proofcost.harness.version import VERSION
+
+LAUNCHERS = ("phase", "landrun")
+# -I: no environment, no user site; -S: no site-packages; -W ignore: no warning on the command's stderr. One word, for `#!`.
+INTERPRETER_FLAGS = "-ISWignore"
+MINIMUM = (3, 11)
+SYSTEM_PYTHON = "/usr/bin/python3"
+
+_TEXT = '''#!{interpreter} {flags}
+{magic} {name} {version}
+# Written by proofcost; to change it, install again. `proofcost install DIR --off` makes it a plain exec.
+import sys
+
+STORE, REAL, STRICT, TREE = {store!r}, {real!r}, {strict!r}, {tree!r}
+
+
+def without_the_meter(fault):
+    """The meter cannot be used: leave a mark, then become the command as if we had never been called."""
+    import _signal
+    import os
+    import time
+
+    arguments = sys.argv[1:]
+    command = [REAL, *arguments] if REAL else arguments[arguments.index("--") + 1 :] if "--" in arguments else []
+    if isinstance(fault, KeyboardInterrupt):
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+        os.kill(os.getpid(), _signal.SIGINT)
+    text = f"{{type(fault).__name__}}: {{fault}}"[:300].replace("\\\\", "/").replace('"', "'")
+    text = "".join(c if " " <= c <= "~" else "?" for c in text)
+    if STRICT or not command:
+        os.write(2, f"proofcost: {{text}}; refused, nothing was run\\n".encode())
+        os._exit(125)
+    try:
+        os.makedirs(STORE + "/marks", mode=0o700, exist_ok=True)
+        path = f"{{STORE}}/marks/{{time.time_ns()}}-{{os.getpid()}}.json"
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        line = f'{{{{"schema":1,"event":"mark","fault":"{{text}}","policy":"run","entrance":"{name}","version":"{version}"}}}}\\n'
+        os.write(fd, line.encode())
+        os.close(fd)
+    except BaseException:
+        try:
+            os.write(2, f"proofcost: {{text}}; the command runs unmeasured\\n".encode())
+        except OSError:
+            pass
+    ignored = 0
+    try:
+        with open(f"/proc/{{os.getppid()}}/status", "rb") as status:
+            ignored = int(status.read().split(b"SigIgn:")[1].split()[0], 16)
+    except BaseException:
+        pass
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
+        if not ignored >> (number - 1) & 1:
+            _signal.signal(number, _signal.SIG_DFL)
+    try:
+        if b"\\0LC_CTYPE=" not in b"\\0" + open("/proc/self/environ", "rb").read():
+            os.unsetenv("LC_CTYPE")
+    except BaseException:
+        pass
+    found, code = [command[0]], 127
+    if "/" not in command[0]:
+        found = [os.path.join(d or ".", command[0]) for d in os.environ.get("PATH", "/bin:/usr/bin").split(":")]
+    for path in found:
+        try:
+            os.execv(path, command)
+        except OSError as error:
+            if error.errno == 8:  # ENOEXEC: a script without `#!`, which execvp hands to the shell
+                os.execv("/bin/sh", ["/bin/sh", path, *command[1:]])
+            if error.errno not in (2, 20):  # ENOENT, ENOTDIR
+                code = 126
+    os._exit(code)
+
+
+try:
+    sys.path.append(TREE)
+    from proofcost.adapters.{name} import main
+    from proofcost.adapters.entrance import Config
+
+    config = Config(STORE, REAL, {session!r}, STRICT, {kill_stragglers!r}, {cgroup!r}, {digest!r})
+    main(config)
+except BaseException as fault:
+    without_the_meter(fault)
+'''
+
+
+class Options:
+    """What is baked into every launcher of one installation or one run."""
+
+    def __init__(self, store: str, tree: str, interpreter: str) -> None:
+        self.store = store
+        self.tree = tree
+        self.interpreter = interpreter
+        self.session: str | None = None
+        self.strict = False
+        self.kill_stragglers = False
+        self.cgroup = "auto"
+        self.digest: str | None = None
+
+
+def text_of(name: str, real: str, options: Options) -> str:
+    """The launcher `name` around the real binary `real` (empty for `phase`, whose command stands in its arguments)."""
+    return _TEXT.format(
+        interpreter=options.interpreter,
+        flags=INTERPRETER_FLAGS,
+        magic=session.LAUNCHER_MAGIC.decode(),
+        name=name,
+        version=VERSION,
+        store=options.store,
+        real=real,
+        strict=options.strict,
+        tree=options.tree,
+        session=options.session,
+        kill_stragglers=options.kill_stragglers,
+        cgroup=options.cgroup,
+        digest=options.digest,
+    )
+
+
+def off_text(name: str, real: str) -> str:
+    """A plain exec in the launcher's place."""
+    head = f"#!/bin/sh\n# proofcost launcher {name} {VERSION}, switched off: measures nothing\n"
+    if name == "phase":
+        return head + 'while [ $# -gt 0 ] && [ "$1" != -- ]; do shift; done\nshift || exit 125\n[ $# -gt 0 ] || exit 125\nexec "$@"\n'
+    quoted = "'" + real.replace("'", "'\\''") + "'"
+    return head + f'exec {quoted} "$@"\n'
+
+
+def write(path: str, text: str) -> None:
+    """Replace a launcher in one step, so that a judge never sees half of one."""
+    temporary = path + ".new"
+    with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
+        os.fchmod(file.fileno(), 0o755)
+    os.replace(temporary, path)
+
+
+def is_root_owned(path: str) -> bool:
+    """Whether a file and every folder above it belong to root and nobody else may write there."""
+    path = os.path.realpath(path)
+    while True:
+        info = os.stat(path)
+        if info.st_uid != 0 or info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return False
+        if path == "/":
+            return True
+        path = os.path.dirname(path)
+
+
+def choose_interpreter() -> str:
+    """The system's Python where it is new enough, else the one that runs us (not its virtual environment's link)."""
+    real = os.path.realpath(SYSTEM_PYTHON)
+    version = os.path.basename(real).removeprefix("python").split(".")
+    if os.access(real, os.X_OK) and all(part.isdigit() for part in version) and tuple(map(int, version)) >= MINIMUM:
+        return real
+    base = getattr(sys, "_base_executable", sys.executable) or sys.executable
+    return os.path.realpath(base)

@@ -1,0 +1,198 @@
+"""From what was read to the record's measurements: every figure with its method, and judged where two ways disagree.
+
+The rules are stated once, here; docs/record.md says what each name means.
+"""
+
+from proofcost.harness import perf, record
+from proofcost.harness.cgroup import Usage
+from proofcost.harness.record import CONTRADICTED, LOWER_BOUND, MEASURED, SAMPLED, Json, measurement, unavailable
+from proofcost.harness.sample import Sampler
+
+# Two clocks of the same CPU time may differ by this much: constant, and per hundred (experiment; docs/design-notes.md).
+CPU_SLACK_NS = 5_000_000
+CPU_SLACK_PERCENT = 2
+# What a cgroup sees and a wait status or task clock does not: tearing down an address space, per GiB of its peak.
+TEARDOWN_NS_PER_GIB = 70_000_000
+_GIB = 1 << 30
+# A process's peak this close above our own cannot be told from ours, which exec folds into the child's.
+HIDDEN_SLACK_BYTES = 256 * 1024
+
+_STRAGGLERS = "what outlived the command still adds to it"
+_NAME_MAX = 15
+
+Figures = dict[str, dict[str, Json]]
+
+
+def put(figures: Figures, name: str, value: int | None, unit: str, method: str, reason: str) -> None:
+    """A measured value, or its absence with `reason`."""
+    figures[name] = unavailable(unit, method, reason) if value is None else measurement(value, unit, method)
+
+
+class Reached:
+    """When the command and the program in it started, from exec stamps."""
+
+    __slots__ = ("command_ns", "method", "program_ns", "program_reached", "reason")
+
+    def __init__(self) -> None:
+        self.command_ns: int | None = None
+        self.program_ns: int | None = None
+        self.program_reached: bool | None = None
+        self.method = "first exec stamp"
+        self.reason = ""
+
+
+def find_program(stamps: list[perf.ExecStamp], pid: int, target: bytes | None, sandboxed: bool, lost: int) -> Reached:
+    """The start of the command (first stamp) and of the program in it (first later stamp that carries its name).
+
+    A stamp of the command's own process is preferred: sandboxes that exec in place keep it, and helpers that they start to
+    look at the program (ldd) do not.
+    """
+    found = Reached()
+    if not stamps:
+        found.reason = "no exec was stamped"
+        return found
+    found.command_ns = stamps[0].time_ns
+    if target is None:
+        found.reason = "the command line does not tell which program runs in the sandbox"
+        return found
+    if not sandboxed:
+        found.program_ns = found.command_ns
+        found.program_reached = True
+        return found
+    name = target[:_NAME_MAX]
+    later = [stamp for stamp in stamps[1:] if stamp.name == name]
+    own = [stamp for stamp in later if stamp.pid == pid]
+    if own or later:
+        found.program_ns = (own or later)[0].time_ns
+        found.program_reached = True
+        return found
+    found.reason = f"no exec of {record.escape(name)} was stamped"
+    if lost:
+        found.reason += f" ({lost} stamps were lost)"
+    else:
+        found.program_reached = False
+    return found
+
+
+def walls(figures: Figures, reached: Reached, exit_ns: int, fallback_ns: int, target: str, stamps_reason: str | None) -> None:
+    """`wall_command`, `wall_program`, `sandbox_startup` in ns."""
+    start, method = reached.command_ns, "first exec stamp to exit seen"
+    if start is None:
+        start, method = fallback_ns, "close-on-exec pipe closed to exit seen"
+    figures["wall_command"] = measurement(exit_ns - start, "ns", method)
+    program = reached.program_ns
+    reason = reached.reason if stamps_reason is None else f"no exec stamps: {stamps_reason}"
+    method = f"exec stamp of {target} to exit seen"
+    put(figures, "wall_program", None if program is None else exit_ns - program, "ns", method, reason)
+    startup = None if program is None or reached.command_ns is None else program - reached.command_ns
+    put(figures, "sandbox_startup", startup, "ns", f"first exec stamp to exec stamp of {target}", reason)
+
+
+def cpu(figures: Figures, usage: Usage | None, waited_user_ns: int, waited_system_ns: int, reason: str | None) -> None:
+    """CPU by wait status and by cgroup, and what their disagreement means."""
+    waited = waited_user_ns + waited_system_ns
+    for name, value in (("cpu_waited", waited), ("cpu_waited_user", waited_user_ns), ("cpu_waited_system", waited_system_ns)):
+        figures[name] = measurement(value, "ns", "wait4 rusage")
+    absent = reason or "no cgroup"
+    method = "cgroup CPU" if usage is None else usage.cpu_method
+    tree = None if usage is None else usage.cpu_ns
+    put(figures, "cpu_tree", tree, "ns", method, absent)
+    put(figures, "cpu_tree_user", None if usage is None else usage.cpu_user_ns, "ns", method, absent)
+    put(figures, "cpu_tree_system", None if usage is None else usage.cpu_system_ns, "ns", method, absent)
+    if tree is None:
+        return
+    peak = 0 if usage is None or usage.peak_bytes is None else usage.peak_bytes
+    if waited > tree + CPU_SLACK_NS + tree * CPU_SLACK_PERCENT // 100:
+        _mark(figures, ("cpu_waited", "cpu_tree"), CONTRADICTED, "the wait status says more CPU than the cgroup of the whole tree")
+    elif tree > waited + cpu_allowance(waited, peak):
+        why = "the cgroup saw more: descendants that nobody waited for; cpu_tree leads"
+        _mark(figures, ("cpu_waited", "cpu_waited_user", "cpu_waited_system"), LOWER_BOUND, why)
+
+
+def cpu_allowance(cpu_ns: int, peak_bytes: int) -> int:
+    """How much more CPU than `cpu_ns` a cgroup may show before work was missed, ns."""
+    return CPU_SLACK_NS + cpu_ns * CPU_SLACK_PERCENT // 100 + TEARDOWN_NS_PER_GIB * peak_bytes // _GIB
+
+
+def counters(figures: Figures, counted: dict[str, Json], peak_bytes: int | None) -> None:
+    """Perf figures; a lower bound when the CPU truth shows that the kernel dropped them from a task (setuid, unreadable file)."""
+    for name, figure in counted.items():
+        if isinstance(figure, dict):
+            figures[name] = figure
+    clock = figures.get("task_clock", {}).get("value")
+    truth = figures["cpu_tree"]["value"] if figures["cpu_tree"]["value"] is not None else figures["cpu_waited"]["value"]
+    if isinstance(clock, int) and isinstance(truth, int) and truth > clock + cpu_allowance(clock, peak_bytes or 0):
+        why = "counters_lost_a_task: more CPU was used than the counters saw (a set-user-id or unreadable program was run)"
+        _mark(figures, tuple(counted), LOWER_BOUND, why)
+
+
+def memory(figures: Figures, usage: Usage | None, sampler: Sampler, maxrss_bytes: int, own_peak_bytes: int, reason: str | None) -> None:
+    """Peaks of the tree and of the largest process, bytes."""
+    if usage is not None and usage.peak_bytes is not None:
+        figures["memory_peak_tree"] = measurement(usage.peak_bytes, "bytes", usage.peak_method)
+    elif sampler.tree_peak_bytes is not None:
+        method = "largest sum of the living processes' VmHWM, sampled at 10 Hz"
+        figures["memory_peak_tree"] = measurement(sampler.tree_peak_bytes, "bytes", method, SAMPLED, reason or "no memory controller")
+    else:
+        why = (reason or "no memory controller") + "; ended before the first sample"
+        figures["memory_peak_tree"] = unavailable("bytes", "cgroup memory peak", why)
+    swap = None if usage is None else usage.swap_peak_bytes
+    put(figures, "swap_peak_tree", swap, "bytes", "cgroup v2 memory.swap.peak", "not offered by this kernel or hierarchy")
+    method = "largest 10 Hz sample of cgroup memory.stat"
+    split = sampler.split
+    for at, name in enumerate(("memory_anon_tree", "memory_file_tree", "memory_shmem_tree")):
+        if split is None:
+            figures[name] = unavailable("bytes", method, reason or "no memory controller, or ended before the first sample")
+        else:
+            figures[name] = measurement(split[at], "bytes", method, SAMPLED, "a peak between two samples is not seen")
+    method = "wait4 ru_maxrss"
+    if maxrss_bytes > own_peak_bytes + HIDDEN_SLACK_BYTES:
+        figures["memory_peak_process"] = measurement(maxrss_bytes, "bytes", method)
+    elif sampler.process_peak_bytes is not None:
+        figures["memory_peak_process"] = measurement(
+            sampler.process_peak_bytes, "bytes", "largest VmHWM sampled at 1 Hz", SAMPLED, "ru_maxrss is hidden by our own"
+        )
+    else:
+        why = f"at most our own {own_peak_bytes} bytes, which exec folds into the child's"
+        figures["memory_peak_process"] = unavailable("bytes", method, why)
+
+
+def input_output(figures: Figures, usage: Usage | None, before: dict[str, int] | None, after: dict[str, int] | None) -> None:
+    """Bytes read from and written to storage, by wait and by cgroup."""
+    for name, key in (("io_read_bytes_waited", "read_bytes"), ("io_write_bytes_waited", "write_bytes")):
+        value = None if before is None or after is None else after.get(key, 0) - before.get(key, 0)
+        put(figures, name, value, "bytes", "/proc/self/io across the wait", "/proc/self/io cannot be read")
+    method, why = "cgroup v2 io.stat", "no v2 io controller here"
+    put(figures, "io_read_bytes_tree", None if usage is None else usage.io_read_bytes, "bytes", method, why)
+    put(figures, "io_write_bytes_tree", None if usage is None else usage.io_write_bytes, "bytes", method, why)
+
+
+def disk(figures: Figures, sampler: Sampler) -> None:
+    """Free space at its lowest, and the largest fall of it, over the filesystems of the writable paths."""
+    if not sampler.disks:
+        why = "no writable path besides /dev"
+        figures["disk_free_min"] = unavailable("bytes", "smallest statvfs sample", why)
+        figures["disk_peak_writable"] = unavailable("bytes", "largest fall of statvfs free bytes", why)
+        return
+    why = "sampled at 10 Hz; more than the command's own if others write there"
+    free = min(one.free_min_bytes for one in sampler.disks)
+    fall = max(one.free_start_bytes - one.free_min_bytes for one in sampler.disks)
+    figures["disk_free_min"] = measurement(free, "bytes", "smallest statvfs sample", SAMPLED, why)
+    figures["disk_peak_writable"] = measurement(fall, "bytes", "largest fall of statvfs free bytes", SAMPLED, why)
+
+
+def still_growing(figures: Figures) -> None:
+    """Something outlived the command: what the tree used is not all of it."""
+    for name, figure in figures.items():
+        tree = name.endswith("_tree") or figure["method"] == perf.METHOD
+        if tree and figure["status"] == MEASURED:
+            figure["status"] = LOWER_BOUND
+            figure["reason"] = _STRAGGLERS
+
+
+def _mark(figures: Figures, names: tuple[str, ...], status: str, reason: str) -> None:
+    for name in names:
+        figure = figures.get(name)
+        if figure is not None and figure["value"] is not None:
+            figure["status"] = status
+            figure["reason"] = reason

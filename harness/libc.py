@@ -1,0 +1,94 @@
+"""Calls that Python's `os` lacks, through bare `_ctypes` (the `ctypes` package costs 2 ms more at start-up).
+
+Every function raises OSError with the errno of the failed call; `AVAILABLE` is False where Python was built without _ctypes,
+and then each raises OSError(ENOSYS).
+"""
+
+import errno
+import os
+
+from proofcost.harness import arch
+
+try:
+    import _ctypes
+except ImportError:  # a Python without libffi: no counters, no exec stamps, no PDEATHSIG; the record says so
+    AVAILABLE = False
+else:
+    AVAILABLE = True
+
+PR_SET_PDEATHSIG = 1
+FALLOC_FL_KEEP_SIZE = 1
+CLONE_INTO_CGROUP = 0x200000000
+SIGCHLD = 17
+LANDLOCK_CREATE_RULESET_VERSION = 1
+
+
+if AVAILABLE:
+
+    class _Long(_ctypes._SimpleCData):  # type: ignore[type-arg]
+        _type_ = "l"
+
+    class _Bytes(_ctypes._SimpleCData):  # type: ignore[type-arg]
+        _type_ = "z"
+
+    _HANDLE = _ctypes.dlopen(None, 0)
+
+    class _Function(_ctypes.CFuncPtr):
+        # PYTHONAPI keeps the GIL during the call: clone3 returns in the child as well, and a thread state
+        # that was given up there would never come back.
+        _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_USE_ERRNO | _ctypes.FUNCFLAG_PYTHONAPI
+        _restype_ = _Long
+
+    _syscall = _Function(_ctypes.dlsym(_HANDLE, "syscall"))
+    _prctl = _Function(_ctypes.dlsym(_HANDLE, "prctl"))
+    _fallocate = _Function(_ctypes.dlsym(_HANDLE, "fallocate"))
+
+
+def _check(result: int) -> int:
+    if result == -1:
+        code = _ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result
+
+
+def _need(which: int) -> int:
+    number = arch.syscall_number(which)
+    if not AVAILABLE or number is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    return number
+
+
+def perf_event_open(attr: bytes, pid: int, cpu: int, flags: int) -> int:
+    """perf_event_open(2). `attr` is the packed perf_event_attr. Returns a descriptor."""
+    number = _need(arch.PERF_EVENT_OPEN)
+    return _check(_syscall(_Long(number), _Bytes(attr), _Long(pid), _Long(cpu), _Long(-1), _Long(flags)))
+
+
+def clone_into_cgroup(cgroup_fd: int) -> int:
+    """fork, with the child born inside the cgroup v2 directory `cgroup_fd`. Returns 0 in the child, else its pid."""
+    number = _need(arch.CLONE3)
+    # struct clone_args, version 2 (88 bytes): flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls,
+    # set_tid, set_tid_size, cgroup.
+    fields = (CLONE_INTO_CGROUP, 0, 0, 0, SIGCHLD, 0, 0, 0, 0, 0, cgroup_fd)
+    args = b"".join(field.to_bytes(8, "little") for field in fields)
+    return _check(_syscall(_Long(number), _Bytes(args), _Long(len(args))))
+
+
+def landlock_abi() -> int:
+    """The Landlock ABI version that the kernel offers (>= 1). Raises OSError(ENOSYS or EOPNOTSUPP) where there is none."""
+    number = _need(arch.LANDLOCK_CREATE_RULESET)
+    return _check(_syscall(_Long(number), _Bytes(None), _Long(0), _Long(LANDLOCK_CREATE_RULESET_VERSION)))
+
+
+def die_with_parent(signal: int) -> None:
+    """Have the kernel send `signal` to this process when its parent ends; survives exec."""
+    if not AVAILABLE:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    _check(_prctl(_Long(PR_SET_PDEATHSIG), _Long(signal), _Long(0), _Long(0), _Long(0)))
+
+
+def reserve(fd: int, size: int) -> None:
+    """Take `size` bytes of disk for the file without changing its length. Raises OSError where it is not supported."""
+    if not AVAILABLE:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    _check(_fallocate(_Long(fd), _Long(FALLOC_FL_KEEP_SIZE), _Long(0), _Long(size)))

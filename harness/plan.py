@@ -1,0 +1,55 @@
+"""What an entrance understood of one call: the meter's whole input. Slotted classes, for start-up's sake."""
+
+from proofcost.harness.record import Json
+
+KIND_NONE = "none"
+UNKNOWN = "unknown"
+
+
+class Sandbox:
+    """The sandbox in a command line. `writable` and `readable` are the paths its arguments grant, as given."""
+
+    __slots__ = ("best_effort", "kind", "readable", "unrestricted", "writable")
+
+    def __init__(self, kind: str = KIND_NONE) -> None:
+        self.kind = kind
+        self.best_effort = False
+        self.unrestricted = False
+        self.writable: list[str] = []
+        self.readable: list[str] = []
+
+
+class Plan:
+    """One call to be measured. Everything but `argv` and `entrance` has a default that means "not known" or "not asked"."""
+
+    __slots__ = (
+        "argv", "cgroup", "entrance", "judge_config", "kernel_config", "kernel_name", "kill_stragglers", "labels",
+        "memory_limit_bytes", "meter_digest", "notes", "phase_given", "phase_known_by", "phase_understood", "sandbox", "session",
+        "source_path", "store", "strict", "subject_module", "target", "timeout_ns",
+    )  # fmt: skip
+
+    def __init__(self, argv: list[str], entrance: str) -> None:
+        self.argv = argv
+        self.entrance = entrance
+        self.phase_given: str | None = None
+        self.phase_understood = UNKNOWN
+        self.phase_known_by = "argv"
+        self.sandbox = Sandbox()
+        # The program inside the sandbox with its arguments; empty when the command line does not tell.
+        self.target: list[str] = []
+        self.subject_module: str | None = None
+        self.source_path: str | None = None
+        self.kernel_name: str | None = None
+        self.kernel_config: str | None = None
+        self.judge_config: str | None = None
+        self.store = ""
+        self.session: str | None = None
+        self.strict = False
+        self.kill_stragglers = False
+        self.cgroup = "auto"
+        self.labels: dict[str, Json] = {}
+        self.timeout_ns: int | None = None
+        self.memory_limit_bytes: int | None = None
+        self.meter_digest: str | None = None
+        # What could not be understood; becomes the record's faults.
+        self.notes: list[str] = []

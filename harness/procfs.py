@@ -1,0 +1,164 @@
+"""What /proc says of processes. Reads that fail give None (the process is gone, or hidden from us)."""
+
+import os
+
+_READ_MAX = 1 << 20
+
+
+def read_file(path: str, limit: int = _READ_MAX) -> bytes | None:
+    """Up to `limit` bytes of a small kernel file; None when it cannot be read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        parts = []
+        while limit > 0:
+            part = os.read(fd, min(limit, 65536))
+            if not part:
+                break
+            parts.append(part)
+            limit -= len(part)
+        return b"".join(parts)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def read_int(path: str) -> int | None:
+    """The number in a file that holds one number; None when unreadable or not a number (`max`)."""
+    raw = read_file(path, 64)
+    if raw is None:
+        return None
+    try:
+        return int(raw)
+    except ValueError:
+        return None
+
+
+def read_table(path: str) -> dict[bytes, int] | None:
+    """A file of `name number` lines (cpu.stat, memory.stat, memory.events); None when unreadable."""
+    raw = read_file(path)
+    if raw is None:
+        return None
+    table = {}
+    for line in raw.splitlines():
+        name, _, number = line.partition(b" ")
+        if number.isdigit():
+            table[name] = int(number)
+    return table
+
+
+def boot_id() -> str | None:
+    """The kernel's id of this boot."""
+    raw = read_file("/proc/sys/kernel/random/boot_id", 64)
+    return None if raw is None else raw.decode("ascii", "replace").strip()
+
+
+def pid_namespace() -> str | None:
+    """Number of our pid namespace."""
+    try:
+        return os.readlink("/proc/self/ns/pid").partition("[")[2].rstrip("]")
+    except OSError:
+        return None
+
+
+def _stat_fields(pid: int) -> list[bytes] | None:
+    """Fields of /proc/PID/stat from `state` (index 0) on; the name, which may hold anything, is cut out."""
+    raw = read_file(f"/proc/{pid}/stat", 4096)
+    if raw is None:
+        return None
+    return raw[raw.rfind(b")") + 2 :].split()
+
+
+def parent_of(pid: int) -> int | None:
+    """Parent's pid."""
+    fields = _stat_fields(pid)
+    return int(fields[1]) if fields and len(fields) > 1 else None
+
+
+def start_ticks(pid: int) -> int | None:
+    """When the process started, in clock ticks since boot: with the pid, its name for this boot."""
+    fields = _stat_fields(pid)
+    return int(fields[19]) if fields and len(fields) > 19 else None
+
+
+def is_running(pid: int, ticks: int) -> bool:
+    """Whether that very process (not a later one with its number) still runs; a zombie does not."""
+    fields = _stat_fields(pid)
+    return bool(fields) and len(fields) > 19 and int(fields[19]) == ticks and fields[0] not in (b"Z", b"X")
+
+
+def name_of(pid: int) -> bytes | None:
+    """The kernel's name of the process (at most 15 bytes)."""
+    raw = read_file(f"/proc/{pid}/comm", 64)
+    return None if raw is None else raw.rstrip(b"\n")
+
+
+def command_line(pid: int) -> list[bytes] | None:
+    """argv as the process shows it; None when unreadable, empty for a kernel thread or a zombie."""
+    raw = read_file(f"/proc/{pid}/cmdline", 1 << 22)
+    if raw is None:
+        return None
+    return raw.split(b"\0")[:-1] if raw.endswith(b"\0") else [raw] if raw else []
+
+
+def status_field(pid: int, field: bytes) -> bytes | None:
+    """Value of one `Field:` line of /proc/PID/status."""
+    raw = read_file(f"/proc/{pid}/status", 16384)
+    if raw is None:
+        return None
+    start = raw.find(b"\n" + field + b":")
+    if start < 0:
+        return None
+    return raw[start + len(field) + 2 : raw.index(b"\n", start + 1)].strip()
+
+
+def ignored_signals(pid: int) -> int | None:
+    """Bit mask of the signals that the process ignores (bit n-1 for signal n)."""
+    value = status_field(pid, b"SigIgn")
+    return None if value is None else int(value, 16)
+
+
+def peak_resident_bytes(pid: int) -> int | None:
+    """VmHWM: the largest resident size that this process ever had since its exec."""
+    value = status_field(pid, b"VmHWM")
+    return None if value is None else int(value.split()[0]) * 1024
+
+
+def children_of(pid: int) -> list[int]:
+    """Living children of all threads of a process (needs CONFIG_PROC_CHILDREN; empty without)."""
+    found: list[int] = []
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return found
+    for thread in threads:
+        raw = read_file(f"/proc/{pid}/task/{thread}/children")
+        if raw:
+            found.extend(int(child) for child in raw.split())
+    return found
+
+
+def tree_of(pid: int, limit: int = 4096) -> list[int]:
+    """The process and its living descendants; orphans that were adopted by init are not found this way."""
+    tree = [pid]
+    for member in tree:
+        if len(tree) >= limit:
+            break
+        tree.extend(children_of(member))
+    return tree[:limit]
+
+
+def own_io() -> dict[str, int] | None:
+    """/proc/self/io: our own and all waited-for descendants' input and output."""
+    raw = read_file("/proc/self/io", 1024)
+    if raw is None:
+        return None
+    table = {}
+    for line in raw.splitlines():
+        name, _, number = line.partition(b": ")
+        if number.isdigit():
+            table[name.decode("ascii")] = int(number)
+    return table

@@ -1,0 +1,73 @@
+"""Which session an invocation belongs to.
+
+A session is named by the process it hangs from: a digest of boot id, pid namespace, pid and start time. For a judge started
+with `proofcost run` that is the `run` process; `run` leaves `session.json` in the session's folder, which is how a launcher that was
+installed for good finds out that it runs inside one: it looks at its ancestors one by one.
+"""
+
+import os
+
+from proofcost.harness import procfs
+from proofcost.harness.digest import sha256_hex
+
+SESSION_FILE = "session.json"
+_ANCESTORS_MAX = 64
+
+
+def session_id(pid: int, ticks: int, boot: str | None, namespace: str | None) -> str:
+    """16 hex digits that name the session hanging from one process of one boot."""
+    return sha256_hex(f"{boot}\n{namespace}\n{pid}\n{ticks}".encode())[:16]
+
+
+class Found:
+    """A session, and how it was found: `run`, `baked` or `ancestor`."""
+
+    __slots__ = ("known_by", "session")
+
+    def __init__(self, session: str, known_by: str) -> None:
+        self.session = session
+        self.known_by = known_by
+
+
+def find(store: str, own_argv: list[bytes]) -> Found:
+    """The session of this call. `own_argv` are the arguments of this very call (without the program)."""
+    boot, namespace = procfs.boot_id(), procfs.pid_namespace()
+    judge: str | None = None
+    pid = os.getppid()
+    for _ in range(_ANCESTORS_MAX):
+        if pid <= 0:
+            break
+        ticks = procfs.start_ticks(pid)
+        if ticks is None:
+            break
+        candidate = session_id(pid, ticks, boot, namespace)
+        if os.path.exists(f"{store}/sessions/{candidate}/{SESSION_FILE}"):
+            return Found(candidate, "run")
+        if judge is None and not _is_wrapper(pid, own_argv):
+            judge = candidate
+        parent = procfs.parent_of(pid)
+        if parent is None:
+            break
+        pid = parent
+    if judge is None:
+        ticks = procfs.start_ticks(os.getpid()) or 0
+        judge = session_id(os.getpid(), ticks, boot, namespace)
+    return Found(judge, "ancestor")
+
+
+def _is_wrapper(pid: int, own_argv: list[bytes]) -> bool:
+    """Whether a process merely passes this call on: its command line ends in this call's own arguments."""
+    line = procfs.command_line(pid)
+    return bool(own_argv) and line is not None and len(line) > len(own_argv) and line[-len(own_argv) :] == own_argv
+
+
+def is_launcher(pid: int) -> bool:
+    """Whether a process is another entrance's meter: a Python that runs one of our launchers."""
+    line = procfs.command_line(pid)
+    if not line or len(line) < 3:
+        return False
+    head = procfs.read_file(os.fsdecode(line[2]), 256)
+    return head is not None and LAUNCHER_MAGIC in head
+
+
+LAUNCHER_MAGIC = b"# proofcost launcher"

@@ -1,0 +1,79 @@
+"""What outlived a command goes on using CPU and memory; when it has ended, the exact figures are added to its record.
+
+Whoever passes next does it: the next meter, `run` at its end. The leftover cgroup holds the figures and names the invocation. The
+settled file is made with O_EXCL: who loses that race does nothing.
+"""
+
+import os
+
+from proofcost.harness import cgroup, figures, procfs, store
+from proofcost.harness.clock import clocks
+from proofcost.harness.record import Json
+from proofcost.harness.version import SCHEMA
+
+_PASSED_BY_MAX = 64
+FINISHED = b'"event":"finished"'
+_TICKS = b'"meter_start_ticks":'
+
+
+def pass_by(place: str, session: str, base: dict[str, str], inside: bool, own: str) -> None:
+    """Settle what earlier meters left beside the cgroup we are about to use.
+
+    `inside` tells that `base` is a session's cgroup, whose children bear an invocation's name and nothing else.
+    """
+    for hierarchy, directory in base.items():
+        prefix = "" if inside else cgroup.PREFIX + "."
+        for name in cgroup.left_over(directory, prefix)[:_PASSED_BY_MAX]:
+            if inside:
+                owner, invocation = session, name
+            else:
+                _, owner, invocation = (*name.split(".", 2), "", "")[:3]
+            if invocation == own or name == cgroup.WHOLE or not invocation:
+                continue
+            others = {other: f"{path}/{name}" for other, path in base.items() if os.path.isdir(f"{path}/{name}")}
+            settle(place, owner, invocation, others, "meter")
+        if hierarchy == cgroup.UNIFIED:
+            break  # the same names stand in the other hierarchies
+
+
+def settle(place: str, session: str, invocation: str, dirs: dict[str, str], by: str) -> bool:
+    """Write `settled` for one invocation whose tree has ended, and remove its cgroup. False when it is not yet time."""
+    path = f"{place}/sessions/{session}/{invocation}"
+    events = procfs.read_file(path + ".jsonl", 1 << 22)
+    if events is None or (FINISHED not in events and _meter_runs(events, invocation)):
+        return False
+    group = cgroup.Group("")
+    group.dirs = dirs
+    if group.pids():
+        return False
+    table: figures.Figures = {}
+    usage = cgroup.read_usage(dirs)
+    why = "the cgroup no longer tells"
+    for name, value in (
+        ("cpu_tree", usage.cpu_ns),
+        ("cpu_tree_user", usage.cpu_user_ns),
+        ("cpu_tree_system", usage.cpu_system_ns),
+    ):
+        figures.put(table, name, value, "ns", usage.cpu_method, why)
+    figures.put(table, "memory_peak_tree", usage.peak_bytes, "bytes", usage.peak_method, why)
+    known: dict[str, Json] = {name: figure for name, figure in table.items() if figure["value"] is not None}
+    event: dict[str, Json] = {
+        "schema": SCHEMA,
+        "event": "settled",
+        "invocation": invocation,
+        "session": session,
+        "clocks": clocks(),
+        "settled_by": by,
+        "stragglers": {"count": 0, "action": "none", "reason": None},
+        "measurements": known,
+    }
+    store.write_new(path + ".settled.jsonl", event)
+    return group.remove()
+
+
+def _meter_runs(events: bytes, invocation: str) -> bool:
+    """Whether the meter of an unfinished record still runs."""
+    pid = invocation.split("-")[1] if invocation.count("-") == 2 else ""
+    at = events.find(_TICKS)
+    digits = events[at + len(_TICKS) : at + len(_TICKS) + 24].split(b",")[0]
+    return pid.isdigit() and digits.isdigit() and procfs.is_running(int(pid), int(digits))

@@ -1,0 +1,173 @@
+"""Starting the command exactly as the caller would have, and replacing ourselves by it.
+
+The command gets the descriptors, raw environment, working directory, signal dispositions and mask, process group and limits that
+we got. One difference is wanted and stated: it dies when its meter is killed (PDEATHSIG KILL), since a caller that kills its child
+means the command, not the meter.
+"""
+
+import errno
+import fcntl
+import os
+
+from proofcost.harness import libc, procfs
+from proofcost.harness.cgroup import Group
+from proofcost.harness.signals import SIGKILL, Inherited
+
+NOT_FOUND = 127
+NOT_EXECUTABLE = 126
+_SHELL = "/bin/sh"
+# Where execvp looks when PATH is unset (confstr _CS_PATH of glibc and musl).
+_DEFAULT_PATH = "/bin:/usr/bin"
+
+
+def exit_code_of(error: OSError) -> int:
+    """What a shell would exit with for an exec that failed."""
+    return NOT_FOUND if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG) else NOT_EXECUTABLE
+
+
+def find_program(name: str) -> str | None:
+    """The file that exec would start for `name`; None when there is none."""
+    for path in _candidates(name):
+        if os.access(path, os.X_OK) and os.path.isfile(path):
+            return path
+    return None
+
+
+def _candidates(name: str) -> list[str]:
+    if "/" in name or not name:
+        return [name]
+    return [os.path.join(directory or ".", name) for directory in os.environ.get("PATH", _DEFAULT_PATH).split(":")]
+
+
+def exec_in_place(argv: list[str]) -> OSError:
+    """Become the command, as execvp would. Returns only when that fails, with the error a caller would have seen."""
+    refused: OSError | None = None
+    last = OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+    for path in _candidates(argv[0]):
+        try:
+            os.execv(path, argv)
+        except OSError as error:
+            if error.errno == errno.ENOEXEC:
+                # execvp hands a file that the kernel does not know to the shell: a script without `#!`.
+                try:
+                    os.execv(_SHELL, [_SHELL, path, *argv[1:]])
+                except OSError as shell_error:
+                    return shell_error
+            last = error
+            if error.errno == errno.EACCES:
+                refused = error
+            elif error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ESTALE, errno.ENODEV, errno.ETIMEDOUT):
+                return error
+    return refused or last
+
+
+def restore_environment() -> None:
+    """Undo what Python itself did to the environment: it sets LC_CTYPE in an empty or C locale (PEP 538)."""
+    raw = procfs.read_file("/proc/self/environ", 1 << 24)
+    if raw is None:
+        return
+    original = None
+    for entry in raw.split(b"\0"):
+        if entry.startswith(b"LC_CTYPE="):
+            original = entry[9:]
+            break
+    current = os.environb.get(b"LC_CTYPE")
+    if original == current:
+        return
+    # unsetenv and putenv change this one entry and keep duplicates and entries without `=`, which os.execve would drop.
+    if original is None:
+        os.unsetenv(b"LC_CTYPE")
+    else:
+        os.putenv(b"LC_CTYPE", original)
+
+
+def keep_standard_descriptors_closed() -> None:
+    """Where the caller closed 0, 1 or 2, put a close-on-exec placeholder there, so that no file of ours gets its number.
+
+    The command then finds it closed, as without us.
+    """
+    for fd in (0, 1, 2):
+        try:
+            fcntl.fcntl(fd, fcntl.F_GETFD)
+        except OSError:
+            opened = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+            if opened != fd:
+                os.dup2(opened, fd, inheritable=False)
+                os.close(opened)
+
+
+def replace_by(argv: list[str], inherited: Inherited) -> OSError:
+    """Run the command in our place, unmeasured. Returns only when the exec fails."""
+    inherited.restore()
+    restore_environment()
+    return exec_in_place(argv)
+
+
+class Child:
+    """The command. `pid` is 0 until it was made; `exec_error` tells that it never came to life; `refused` the cgroups it
+    could not enter; `orphan_proof` whether it dies with its meter."""
+
+    __slots__ = ("exec_error", "orphan_proof", "pid", "refused")
+
+    def __init__(self) -> None:
+        self.pid = 0
+        self.exec_error: OSError | None = None
+        self.refused: list[str] = []
+        self.orphan_proof = True
+
+
+def start(child: Child, argv: list[str], inherited: Inherited, group: Group | None) -> None:
+    """Fork, enter the cgroups, exec. Returns once the exec has happened or failed (the child then still waits to be reaped).
+
+    Raises OSError when no process could be made; `child.pid` is then still 0 and nothing has run.
+    """
+    read_end, write_end = os.pipe2(os.O_CLOEXEC)
+    parent = os.getpid()
+    try:
+        child.pid = group.fork() if group is not None else os.fork()
+    except BaseException:
+        os.close(read_end)
+        os.close(write_end)
+        raise
+    if child.pid == 0:
+        _child(argv, inherited, group, write_end, parent)
+    os.close(write_end)
+    said = bytearray()
+    try:
+        while part := os.read(read_end, 4096):
+            said += part
+    finally:
+        os.close(read_end)
+    for line in bytes(said).decode("ascii").split():
+        word, _, rest = line.partition(":")
+        if word == "exec":
+            child.exec_error = OSError(int(rest), os.strerror(int(rest)))
+        elif word == "cgroup":
+            child.refused.append(rest)
+        elif word == "pdeathsig":
+            child.orphan_proof = False
+
+
+def _child(argv: list[str], inherited: Inherited, group: Group | None, report: int, parent: int) -> None:
+    """Never returns. Nothing that is raised here may reach the parent's code."""
+    code = NOT_EXECUTABLE
+    try:
+        if group is not None:
+            for hierarchy in group.enter(group.was_born_inside()):
+                os.write(report, f"cgroup:{hierarchy} ".encode())
+        try:
+            libc.die_with_parent(SIGKILL)
+        except OSError:
+            os.write(report, b"pdeathsig: ")
+        if os.getppid() != parent:  # the meter died before the call above could take effect
+            os._exit(NOT_EXECUTABLE)
+        error = replace_by(argv, inherited)
+        code = exit_code_of(error)
+        os.write(report, f"exec:{error.errno or errno.EINVAL} ".encode())
+    except BaseException:
+        try:
+            os.write(report, f"exec:{errno.EINVAL} ".encode())
+        except OSError:
+            pass
+    finally:
+        os._exit(code)

@@ -1,0 +1,201 @@
+"""The store on disk: is it a safe place, one file per invocation, room reserved, marks when the meter failed.
+
+One file per invocation, made with O_EXCL and held open: no locks, nothing shared, so neither a parallel meter nor a same-uid attacker
+who chmods or flocks a path can spoil what another one writes. An event is one write(2) of one line, then fdatasync.
+"""
+
+import errno
+import os
+import stat
+import time
+
+from proofcost.harness import libc, record
+from proofcost.harness.record import Json
+
+ROOM_BYTES = 65536
+_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+class StoreFault(Exception):
+    """The store cannot be used; the message is one line: what, where, how to mend."""
+
+
+def default_place(env: dict[str, str], uid: int) -> str:
+    """$PROOFCOST_STORE, else /var/lib/proofcost as root, else the user's state directory."""
+    named = env.get("PROOFCOST_STORE")
+    if named:
+        return os.path.abspath(named)
+    if uid == 0:
+        return "/var/lib/proofcost"
+    state = env.get("XDG_STATE_HOME") or os.path.join(env.get("HOME") or "/", ".local/state")
+    return os.path.join(state, "proofcost")
+
+
+def is_inside(path: str, directory: str) -> bool:
+    """Whether `path` is `directory` or lies below it (both absolute, links resolved)."""
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
+def check_place(place: str, writable: list[str], unrestricted: bool = False) -> list[str]:
+    """Whether records may be kept at `place` while a command may write to `writable`; returns what was put right.
+
+    Raises StoreFault. The directory itself may be absent (it is made later); its ancestors are checked all the same.
+    """
+    if not place.startswith("/"):
+        raise StoreFault(f"store {place}: not an absolute path; give one with --store")
+    real = os.path.realpath(place)
+    if real != os.path.normpath(place):
+        raise StoreFault(f"store {place}: it or a folder above it is a symbolic link (to {real}); name the real folder")
+    if is_inside(real, "/dev"):
+        raise StoreFault(f"store {place}: below /dev, which sandboxes make writable; choose another folder")
+    if unrestricted:
+        raise StoreFault(f"store {place}: the sandbox restricts no file system, so the command could write to it")
+    for path in writable:
+        if is_inside(real, os.path.realpath(path)):
+            raise StoreFault(f"store {place}: the sandbox lets the command write to {path}; choose another folder")
+    mended: list[str] = []
+    uid = os.geteuid()
+    path = real
+    while True:
+        try:
+            info = os.lstat(path)
+        except FileNotFoundError:
+            info = None
+        if info is not None:
+            if path == real:
+                mended += _check_own(path, info, uid)
+            else:
+                _check_above(place, path, info, uid)
+        if path == "/":
+            return mended
+        path = os.path.dirname(path)
+
+
+def _check_own(path: str, info: os.stat_result, uid: int) -> list[str]:
+    if not stat.S_ISDIR(info.st_mode):
+        raise StoreFault(f"store {path}: not a folder; move it away or name another")
+    if info.st_uid != uid:
+        raise StoreFault(f"store {path}: belongs to user {info.st_uid}, the meter runs as {uid}; chown it or name another")
+    mode = stat.S_IMODE(info.st_mode)
+    if mode & 0o777 != 0o700:
+        # Ours, with drifted modes (a same-uid process may chmod): put right, and said.
+        os.chmod(path, 0o700)
+        return [f"store {path}: mode was {mode:04o}, set to 0700"]
+    return []
+
+
+def _check_above(place: str, path: str, info: os.stat_result, uid: int) -> None:
+    if info.st_uid not in (0, uid):
+        raise StoreFault(f"store {place}: {path} belongs to user {info.st_uid}, who could replace it; choose another folder")
+    if info.st_mode & _OTHERS_MAY_WRITE and not info.st_mode & stat.S_ISVTX:
+        mode = stat.S_IMODE(info.st_mode)
+        raise StoreFault(f"store {place}: {path} may be written by others (mode {mode:04o}); chmod go-w it or choose another")
+
+
+def make_folder(path: str) -> None:
+    """A folder only its owner may read, with whatever is missing above it. Raises StoreFault naming the folder."""
+    try:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise StoreFault(f"store {path}: cannot be made: {os.strerror(error.errno or 0)}") from None
+
+
+class Sink:
+    """Where an invocation's events go. `OwnFile` is the one we have; a collector's socket is to be another."""
+
+    def append(self, event: dict[str, Json]) -> None:
+        """Keep one event for good. Raises OSError when it could not be kept."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """No more events will come."""
+        raise NotImplementedError
+
+
+class OwnFile(Sink):
+    """The invocation's own file in the session's folder."""
+
+    __slots__ = ("_fd", "path", "reserved")
+
+    def __init__(self, path: str, room: int = ROOM_BYTES) -> None:
+        """Make the file and take its room. Raises StoreFault (exists already, disk full, read-only, no permission)."""
+        self.path = path
+        try:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._fd = os.open(path, flags, 0o600)
+        except OSError as error:
+            raise StoreFault(f"store {path}: cannot be made: {os.strerror(error.errno or 0)}") from None
+        self.reserved = True
+        try:
+            libc.reserve(self._fd, room)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                os.close(self._fd)
+                os.unlink(path)
+                raise StoreFault(f"store {path}: no room: {os.strerror(error.errno)}; free some space there") from None
+            self.reserved = False  # a file system without fallocate
+
+    def append(self, event: dict[str, Json]) -> None:
+        line = record.dumps(event).encode("ascii") + b"\n"
+        while line:
+            line = line[os.write(self._fd, line) :]
+        os.fdatasync(self._fd)
+
+    def close(self) -> None:
+        """Give back the room that was not needed."""
+        if self._fd < 0:
+            return
+        try:
+            os.ftruncate(self._fd, os.fstat(self._fd).st_size)
+        except OSError:
+            pass  # the room stays taken; the record is whole all the same
+        os.close(self._fd)
+        self._fd = -1
+
+
+def write_new(path: str, content: dict[str, Json]) -> bool:
+    """Write a whole small file that must not exist yet; False when somebody was first. Raises OSError otherwise.
+
+    It appears complete or not at all: written under a name of its own, then linked.
+    """
+    temporary = f"{path}.{os.getpid()}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(temporary, flags, 0o600)
+    try:
+        os.write(fd, record.dumps(content).encode("ascii") + b"\n")
+        os.fdatasync(fd)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
+        return True
+    finally:
+        os.close(fd)
+        os.unlink(temporary)
+
+
+def leave_mark(place: str | None, content: dict[str, Json]) -> str | None:
+    """Leave a trace that the meter failed: in the store, else in the system log. Returns where, or None if nowhere."""
+    if place is not None:
+        try:
+            folder = place + "/marks"
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            path = f"{folder}/{time.time_ns()}-{os.getpid()}.json"
+            if write_new(path, content):
+                return path
+        except OSError:
+            pass
+    try:
+        import _socket
+
+        # <12>: facility user, severity warning (RFC 3164).
+        line = b"<12>proofcost[%d]: " % os.getpid() + record.dumps(content).encode("ascii")[:1500]
+        log = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM | _socket.SOCK_CLOEXEC)
+        try:
+            log.connect("/dev/log")
+            log.send(line)
+        finally:
+            log.close()
+    except (OSError, ImportError):
+        return None
+    return "/dev/log"
