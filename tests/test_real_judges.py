@@ -24,6 +24,8 @@ from standin_comparator import make_toolchain
 
 STANDIN = Path(__file__).with_name("standin_comparator.py")
 DEMO_JUDGE = Path(__file__).parents[1] / "bench_suites" / "demo_judge.py"
+PROOFCOST = str(Path(sys.executable).with_name("proofcost"))
+"""The command as installed beside this interpreter."""
 
 AXIOMS = ("propext", "Quot.sound", "Classical.choice")
 OLD_FORMAT = "Nat.add_succ"
@@ -125,8 +127,7 @@ def install(folder: Path, landrun: Path) -> Launchers:
     if importlib.util.find_spec("proofcost.install") is None:
         pytest.skip("proofcost.install is not here yet")
     made, store = folder / "launchers", folder / "store"
-    proofcost: list[str | Path] = [sys.executable, "-m", "proofcost"]
-    subprocess.run([*proofcost, "install", made, "--store", store, "--landrun", landrun], check=True)
+    subprocess.run([PROOFCOST, "install", made, "--store", store, "--landrun", landrun], check=True)
     return Launchers(made / "phase", made / "landrun", store)
 
 
@@ -393,7 +394,7 @@ def test_run_around_the_judge_records_all_of_it(
     variant = Variant(
         "run",
         landrun,
-        around=(sys.executable, "-m", "proofcost", "run", "--"),
+        around=(PROOFCOST, "run", "--"),
         environment=(("PROOFCOST_STORE", str(store)),),
     )
     verdict = judge(tmp_path / "p", variant, toolchain, one_case, kernels.as_config())
