@@ -1,8 +1,8 @@
 """The table of a session: one row a call, what each cost, and why a figure is missing or only a bound.
 
-Three promises, which every figure shown here keeps: a missing one is a dash with a footnote and never 0; one that is not
-exactly what it says carries a sign (the legend below the table explains those that occur); what the challenge cost
-stands apart and is in no sum.
+Three promises, which every figure shown here keeps: a missing one is a dash or the reason, with a note below the table,
+and never 0; one that is not exactly what it says carries a sign (the legend explains those that occur); what the
+challenge cost stands apart and is in no sum.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from proofcost.harness.reading import (
 from proofcost.reports.inert import inert
 from proofcost.reports.units import human
 
-COLUMNS = ("phase", "of", "kernel", "wall", "CPU", "memory", "instructions", "outcome")
+COLUMNS = ("phase", "of", "wall", "CPU", "memory", "instructions", "outcome")
+"""`of` is the module that was built or exported, the kernel that checked, or the program that ran. Fits 80 columns."""
 
 UNBOUND_WIDTH = 4000
 """Columns for a pipe or file: rows there are never wrapped or cut."""
@@ -49,7 +50,7 @@ SHORT_REASONS = {
     "counter_not_reported": "not reported",
     "counter_never_ran": "never ran",
 }
-"""Shown instead of a dash, since people ask about instructions first."""
+"""Shown instead of a dash, since people ask about instructions first; the legend says what each means."""
 
 LONG_REASONS = {
     "counter_not_supported": "this processor or hypervisor offers no such counter (counter_not_supported)",
@@ -65,11 +66,11 @@ LONG_REASONS = {
 
 
 def signal_name(number: Any) -> str:
-    """`9 (SIGKILL)`; the number alone where it has no name here."""
+    """`SIGKILL`; `signal 77` where it has no name here."""
     try:
-        return f"{number} ({signal.Signals(number).name})"
+        return signal.Signals(number).name
     except ValueError:
-        return f"{number}"
+        return f"signal {number}"
 
 
 def outcome_text(record: Record) -> str:
@@ -82,7 +83,7 @@ def outcome_text(record: Record) -> str:
         case "exited":
             text = f"exit {outcome.get('code')}"
         case "signaled":
-            text = f"signal {signal_name(outcome.get('signal'))}"
+            text = signal_name(outcome.get("signal"))
         case "timed_out":
             text = "timed out"
         case "not_started":
@@ -195,7 +196,8 @@ class Notes:
     ascii_only: bool
     notes: list[str] = field(default_factory=list)
     signs: set[str] = field(default_factory=set)
-    renamed: bool = False
+    legend: dict[str, str] = field(default_factory=dict)
+    """What is shown -> what it means."""
 
     @property
     def dash(self) -> str:
@@ -211,7 +213,7 @@ class Notes:
         if status not in SIGNS:
             return ""
         self.signs.add(status)
-        return SIGNS[status][self.ascii_only] + " "
+        return SIGNS[status][self.ascii_only]
 
     def text(self, raw: str, limit: int | None = 40) -> str:
         return inert(raw, limit, self.ascii_only)
@@ -224,8 +226,10 @@ class Notes:
         shown = figure.shown
         if shown is None or shown.value is None:
             raw = _reason(shown)
-            short = SHORT_REASONS.get(raw, self.dash) if column == "instructions" else self.dash
-            return short + self.note(f"{column}: {self.reason(raw)}")
+            if column == "instructions" and raw in SHORT_REASONS:
+                self.legend[SHORT_REASONS[raw]] = LONG_REASONS[raw]
+                return SHORT_REASONS[raw]
+            return self.dash + self.note(f"{column}: {self.reason(raw)}")
         text = self.sign(shown.status) + human(shown.value, shown.unit, self.ascii_only)
         if shown.status in ("lower_bound", "upper_bound", "contradicted") and shown.reason is not None:
             text += self.note(f"{column}: {self.reason(shown.reason)}")
@@ -235,10 +239,9 @@ class Notes:
 
     def lines(self) -> list[str]:
         """The legend and the footnotes."""
-        legend = [f"{SIGNS[status][self.ascii_only]} {SIGNS[status][2]}" for status in SIGNS if status in self.signs]
-        if self.renamed:
-            legend.append("( ) after a phase: what the judge called it")
-        return [*legend, *(f"[{number}] {text}" for number, text in enumerate(self.notes, 1))]
+        signs = [f"{SIGNS[status][self.ascii_only]}: {SIGNS[status][2]}" for status in SIGNS if status in self.signs]
+        legend = [f"{shown}: {meaning}" for shown, meaning in self.legend.items()]
+        return [*signs, *legend, *(f"[{number}] {text}" for number, text in enumerate(self.notes, 1))]
 
 
 def _phase(record: Record, notes: Notes) -> str:
@@ -246,7 +249,7 @@ def _phase(record: Record, notes: Notes) -> str:
     same = given is None or given in (record.phase_understood, record.phase)
     if given is None or same:
         return notes.text(record.phase)
-    notes.renamed = True
+    notes.legend["( )"] = "what the judge called the phase"
     return f"{notes.text(record.phase)} ({notes.text(given)})"
 
 
@@ -254,6 +257,8 @@ def _of(record: Record, notes: Notes) -> str:
     inferred = ""
     if record.side_known_by == "order":
         inferred = notes.note("challenge or solution: inferred from the order of the calls")
+    if record.kernel is not None:
+        return notes.text(record.kernel)
     if record.module is not None:
         return notes.text(record.module) + inferred
     if record.phase_understood in ("whole", "unknown") or record.side is None:
@@ -294,7 +299,6 @@ def _outcome(record: Record, notes: Notes) -> str:
 
 def _row(record: Record, notes: Notes) -> list[str]:
     row = [_phase(record, notes), _of(record, notes)]
-    row.append(notes.text(record.kernel) if record.kernel is not None else "")
     if record.finished is None:
         row.extend([notes.dash] * len(FIGURES))
     else:
@@ -308,7 +312,7 @@ def plural(count: int, one: str, many: str | None = None) -> str:
 
 
 def _total_row(calls: Sequence[Record], notes: Notes) -> list[str]:
-    row = ["solution total", "", ""]
+    row = ["solution total", ""]
     for column, pick in FIGURES:
         figures = [pick(one) for one in calls]
         found = total(calls, pick, peak=column == "memory")
@@ -319,21 +323,23 @@ def _total_row(calls: Sequence[Record], notes: Notes) -> list[str]:
             row.append(notes.dash + notes.note(f"total of {column}: of lower and of upper bounds, so it is neither"))
         else:
             row.append(notes.figure(column, figures[0]))
-    peak = notes.note("memory of a total is the largest of its calls, everything else their sum")
-    return [*row, plural(len(calls), "call") + peak]
+    notes.legend["solution total"] = "memory is the largest of its calls, everything else their sum"
+    return [*row, plural(len(calls), "call")]
 
 
 def _self_row(records: Sequence[Record], notes: Notes) -> list[str] | None:
     found = judge_self(records)
     if found is None:
         return None
-    row = ["judge-self", "", ""]
+    row = ["judge-self", ""]
     for column, shown in (("wall", found.wall), ("CPU", found.cpu), ("memory", found.memory)):
         row.append(notes.figure(f"judge-self {column}", Figure(shown)))
-    row.append(notes.dash + notes.note("judge-self instructions: not counted apart from those of its calls"))
     wall_cost, cpu_cost = (human(ns, "ns", notes.ascii_only) for ns in (found.meters_ns, found.meters_cpu_ns))
-    about = "the judge beside its calls: an upper bound for a kernel inside its process; our meters are in it"
-    return [*row, notes.note(f"{about} ({wall_cost} wall, {cpu_cost} CPU)").strip()]
+    notes.legend["judge-self"] = (
+        "the judge beside its calls, an upper bound for a kernel inside its process; our meters are in it "
+        f"({wall_cost} wall, {cpu_cost} CPU); its instructions cannot be told from its calls'"
+    )
+    return [*row, notes.dash, ""]
 
 
 def when(realtime_ns: int | None, utc: bool = False) -> str:
@@ -361,10 +367,10 @@ def judge_text(records: Sequence[Record], ascii_only: bool = False, limit: int =
 
 
 def _table(records: Sequence[Record], notes: Notes, terminal: bool) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for column in COLUMNS:
         right = column in {name for name, _ in FIGURES}
-        whole_cells = not terminal or column in ("phase", "wall", "CPU", "memory")
+        whole_cells = not terminal or column in ("phase", "wall", "CPU", "memory", "instructions")
         table.add_column(column, justify="right" if right else "left", no_wrap=whole_cells, overflow="fold")
 
     def add(row: Sequence[str], style: str | None = None) -> None:
@@ -390,7 +396,9 @@ def _table(records: Sequence[Record], notes: Notes, terminal: bool) -> Table:
         table.add_section()
         for one in challenge:
             add(_row(one, notes), "dim")
-        notes.note("what the challenge cost is in no total: it is the judge's own, the same for every solution")
+        notes.legend["challenge-\u2026" if not notes.ascii_only else "challenge-..."] = (
+            "in no total: what it costs is the judge's own, the same for every solution"
+        )
     if whole is not None:
         table.add_section()
         add(_row(whole, notes))
