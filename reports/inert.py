@@ -15,7 +15,12 @@ def inert(text: str, limit: int | None = MAX_SHOWN, ascii_only: bool = False) ->
     bytes that are no UTF-8) is shown as an escape. `ascii_only` shows all else that is not ASCII so as well. The result
     must be printed as it stands, never as rich markup: use `rich.text.Text`.
     """
-    shown = "".join(char if _harmless(char, ascii_only) else _escape(char) for char in plain(text))
+    return inert_outside(plain(text), limit, ascii_only)
+
+
+def inert_outside(text: str, limit: int | None = MAX_SHOWN, ascii_only: bool = False) -> str:
+    """The same for text that no record holds and that carries no escapes of its own: a path, an argument."""
+    shown = "".join(char if _harmless(char, ascii_only) else _escape(char) for char in text)
     if limit is None or len(shown) <= limit:
         return shown
     gap = "..." if ascii_only else "…"
@@ -29,6 +34,6 @@ def _harmless(char: str, ascii_only: bool) -> bool:
 
 def _escape(char: str) -> str:
     code = ord(char)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8, see `plain`
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8, as Python decodes paths
         return f"\\x{code - 0xDC00:02x}"
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

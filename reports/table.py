@@ -11,7 +11,7 @@ import signal
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from rich import box
 from rich.console import Console
@@ -417,6 +417,23 @@ def _print(console: Console, terminal: bool, content: Table | Text) -> None:
         console.print(content, highlight=False, soft_wrap=not isinstance(content, Table))
     for line in captured.get().splitlines():
         console.file.write(line.rstrip() + "\n")
+
+
+def print_rows(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str]) -> None:
+    """A plain table of texts: folded to a terminal's width, in full where the output is no terminal."""
+    terminal, width = console.is_terminal, console.width
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    for at, column in enumerate(columns):
+        justify: Literal["left", "right"] = "right" if column in right else "left"
+        table.add_column(column, justify=justify, no_wrap=not terminal or at == 0, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(text) for text in row))
+    if not terminal:
+        console.width = UNBOUND_WIDTH
+    try:
+        _print(console, terminal, table)
+    finally:
+        console.width = width
 
 
 def is_ascii(console: Console) -> bool:

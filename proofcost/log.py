@@ -1,0 +1,113 @@
+"""`proofcost log`: the newest sessions, one a line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+
+from proofcost.harness.reading import Record, whole_of
+from proofcost.reports.findings import found_object, nothing_here, problem_lines
+from proofcost.reports.inert import inert
+from proofcost.reports.table import is_ascii, judge_text, outcome_text, plural, print_rows, wall, when
+from proofcost.reports.units import human
+from proofcost.show import DONE, USAGE, UsageError, add_reading, closed_pipe, open_store, warn
+
+DEFAULT_COUNT = 20
+
+COLUMNS = ("session", "started", "judge", "calls", "wall", "outcome")
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `log` to the command line."""
+    parser = subparsers.add_parser("log", help="sessions measured, newest first", description="Sessions, newest first.")
+    parser.add_argument("path", nargs="?", metavar="PATH", help="the same as --store PATH")
+    parser.add_argument("-n", type=count, default=DEFAULT_COUNT, metavar="N", help=f"so many (default {DEFAULT_COUNT})")
+    add_reading(parser)
+    parser.set_defaults(run=main)
+
+
+def count(text: str) -> int:
+    """A number of sessions from 1 up. Raises ArgumentTypeError."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of sessions: give 1 or more")
+    return int(text)
+
+
+def phases(records: Sequence[Record]) -> dict[str, int]:
+    """Calls by phase, in order of first appearance; the judge's own record is no call."""
+    return dict(Counter(record.phase for record in records if record.phase_understood != "whole"))
+
+
+def _row(session: str, records: Sequence[Record], ascii_only: bool) -> list[str]:
+    whole = whole_of(records)
+    found = wall(whole).shown if whole is not None else None
+    missing = "-" if ascii_only else "\u2013"
+    duration = missing if found is None or found.value is None else human(found.value, found.unit, ascii_only)
+    calls = ", ".join(f"{inert(phase, 20, ascii_only)} {number}" for phase, number in phases(records).items())
+    incomplete = sum(record.state == "incomplete" for record in records if record is not whole)
+    calls += f" ({incomplete} incomplete)" if incomplete else ""
+    return [
+        inert(session, 16, ascii_only),
+        when(records[0].started_at_ns),
+        judge_text(records, ascii_only, 40),
+        calls or "none",
+        duration,
+        inert(outcome_text(whole), 60, ascii_only) if whole is not None else missing,
+    ]
+
+
+def _object(session: str, records: Sequence[Record]) -> dict[str, Any]:
+    whole = whole_of(records)
+    found = wall(whole).shown if whole is not None else None
+    return {
+        "session": session,
+        "started_at_ns": records[0].started_at_ns,
+        "judge": judge_text(records, ascii_only=True, limit=4096),
+        "labels": whole.labels if whole is not None else records[0].labels,
+        "calls": phases(records),
+        "incomplete": [record.invocation for record in records if record.state == "incomplete"],
+        "invocations": [record.invocation for record in records],
+        "whole_wall_ns": None if found is None else found.value,
+        "whole_wall_reason": "no `whole` record: not started by `proofcost run`" if found is None else found.reason,
+        "whole_outcome": None if whole is None else whole.outcome,
+    }
+
+
+def main(args: argparse.Namespace) -> int:
+    """Print the newest sessions. Exit status: 0 done (also when there are none), 2 usage."""
+    try:
+        return _log(args)
+    except UsageError as error:
+        print(f"proofcost: {error}", file=sys.stderr)
+        return USAGE
+    except BrokenPipeError:
+        return closed_pipe()
+
+
+def _log(args: argparse.Namespace) -> int:
+    if args.path is not None and args.store is not None:
+        raise UsageError(f"log {args.path!a} --store {args.store!a}: two stores are named; give one of them")
+    store, how = open_store(args.path if args.path is not None else args.store, os.environ, os.getuid())
+    warn(problem_lines(store))
+    newest = list(reversed(store.sessions().items()))
+    if args.json:
+        sessions = [_object(session, records) for session, records in newest[: args.n]]
+        print(json.dumps({**found_object(store), "sessions_count": len(newest), "sessions": sessions}, indent=1))
+    if not newest:
+        warn(nothing_here(store, how, os.environ, os.getuid()))
+    if args.json or not newest:
+        return DONE
+    console = Console()
+    ascii_only = is_ascii(console)
+    rows = [_row(session, records, ascii_only) for session, records in newest[: args.n]]
+    print_rows(console, COLUMNS, rows, right=("wall",))
+    if len(newest) > args.n:
+        warn([f"{plural(len(newest) - args.n, 'older session')} not shown: -n {len(newest)} shows all"])
+    return DONE

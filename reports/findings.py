@@ -1,0 +1,119 @@
+"""What reading found besides records: problems in few words, marks, and what "nothing here" may hide."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from proofcost.harness.reading import Problem, ProblemKind, Record, Store
+from proofcost.reports.inert import inert_outside
+
+SHOWN_PROBLEMS = 5
+"""Problems of one kind that are printed one by one; of more, the rest is counted."""
+
+MAX_PATH = 200
+
+
+def problem_lines(store: Store, ascii_only: bool = True) -> list[str]:
+    """Warnings for a terminal: what was skipped, and how many more of the kind there are."""
+    kinds: dict[ProblemKind, list[Problem]] = {}
+    for problem in store.problems:
+        kinds.setdefault(problem.kind, []).append(problem)
+    lines = []
+    for kind, problems in kinds.items():
+        for problem in problems[:SHOWN_PROBLEMS]:
+            where = inert_outside(problem.path, MAX_PATH, ascii_only)
+            line = f":{problem.line}" if problem.line is not None else ""
+            lines.append(f"warning: {where}{line}: {inert_outside(problem.what, 400, ascii_only)}")
+        more = sum(problem.count for problem in problems[SHOWN_PROBLEMS:])
+        if more:
+            lines.append(f"warning: {more} more of this kind ({kind.value.replace('_', ' ')}); --json lists them")
+    if store.marks:
+        where = inert_outside(os.path.dirname(store.marks[0].path), MAX_PATH, ascii_only)
+        lines.append(
+            f"warning: {len(store.marks)} calls ran not or not fully measured, the meter having failed: {where}"
+        )
+    return lines
+
+
+def nothing_here(store: Store, how: str, env: Mapping[str, str], uid: int) -> list[str]:
+    """What to say where no record was found: where we looked, why there, and what may hide records."""
+    looked = ", ".join(inert_outside(path, MAX_PATH, True) for path in store.looked_in)
+    lines = [f"nothing here: no records in {looked or store.path} (chosen by {how})", "what may hide them:"]
+    if any(problem.kind is ProblemKind.UNREADABLE for problem in store.problems):
+        lines.append(
+            "- it is missing, or you may not read it: the warnings say which; a store of root is for root only"
+        )
+    elif store.problems:
+        lines.append("- what stands there could not be read as records: see the warnings")
+    if not env.get("PROOFCOST_STORE"):
+        if uid == 0 and env.get("SUDO_USER"):
+            lines.append("- sudo does not hand $PROOFCOST_STORE on: what you measured yourself is in your own store")
+        else:
+            lines.append("- another user's store ($PROOFCOST_STORE is not set): root keeps /var/lib/proofcost")
+        lines.append("  name the store that `proofcost install` or `run` wrote to: --store PATH")
+    lines.append(
+        "- a comparator without the hook ignores `measurement_command` in its config without a word: "
+        "use `proofcost run -- JUDGE...`"
+    )
+    lines.append("- a store on a tmpfs (/run, /tmp) is gone after a reboot")
+    return lines
+
+
+def problem_object(problem: Problem) -> dict[str, Any]:
+    """A problem for `--json`."""
+    return {
+        "kind": problem.kind.value,
+        "path": problem.path,
+        "line": problem.line,
+        "what": problem.what,
+        "count": problem.count,
+    }
+
+
+def found_object(store: Store) -> dict[str, Any]:
+    """What `--json` says about the reading itself."""
+    return {
+        "store": store.path,
+        "looked_in": list(store.looked_in),
+        "problems": [problem_object(problem) for problem in store.problems],
+        "marks": [{"path": mark.path, "fields": mark.fields} for mark in store.marks],
+    }
+
+
+def merged_object(record: Record) -> dict[str, Any]:
+    """A record for `--json`: its events as written, what they merge to, and what was derived. Integers are exact."""
+    return {
+        "invocation": record.invocation,
+        "session": record.session,
+        "state": record.state,
+        "derived": {
+            "phase": record.phase,
+            "side": record.side,
+            "side_known_by": record.side_known_by,
+            "kernel": record.kernel,
+            "kernel_known_by": record.kernel_known_by,
+            "labels": record.labels,
+        },
+        "measurements": {
+            name: {
+                "value": found.value,
+                "unit": found.unit,
+                "method": found.method,
+                "status": found.status,
+                "reason": found.reason,
+                "enabled_ns": found.enabled_ns,
+                "running_ns": found.running_ns,
+                "settled": found.settled,
+            }
+            for name, found in record.measurements().items()
+        },
+        "started": record.started,
+        "finished": record.finished,
+        "settled": record.settled,
+    }
+
+
+def merged_objects(records: Iterable[Record]) -> list[dict[str, Any]]:
+    return [merged_object(record) for record in records]
