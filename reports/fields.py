@@ -60,6 +60,11 @@ def _figure(found: Measurement, ascii_only: bool) -> str:
     return text + ("; settled" if found.settled else "")
 
 
+def _lines(fields: Any, ascii_only: bool) -> list[tuple[str, str]]:
+    """Name and text of every leaf; names are from outside as well."""
+    return [(inert(name, 200, ascii_only), _value(value, ascii_only)) for name, value in leaves(fields) if name]
+
+
 def _sections(record: Record, ascii_only: bool) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Title and lines (name, text) of each part."""
     side = "" if record.side is None else f", for the {record.side} (known by {record.side_known_by})"
@@ -75,7 +80,7 @@ def _sections(record: Record, ascii_only: bool) -> Iterator[tuple[str, list[tupl
     top.extend((f"label {inert(key, 40, ascii_only)}", _value(text, ascii_only)) for key, text in record.labels.items())
     yield "", top
     outcome = [("ended", inert(outcome_text(record), MAX_TEXT, ascii_only))]
-    outcome.extend((name, _value(value, ascii_only)) for name, value in leaves(record.outcome or {}) if name)
+    outcome.extend(_lines(record.outcome or {}, ascii_only))
     yield "outcome", outcome
     figures = record.measurements()
     yield "measurements", [(inert(name, None, ascii_only), _figure(one, ascii_only)) for name, one in figures.items()]
@@ -83,8 +88,7 @@ def _sections(record: Record, ascii_only: bool) -> Iterator[tuple[str, list[tupl
         if event is None:
             continue
         shown = {key: value for key, value in event.items() if key not in (*ENVELOPE, "measurements", "outcome")}
-        lines = [(inert(name, None, ascii_only), _value(value, ascii_only)) for name, value in leaves(shown)]
-        yield f"{title} (as recorded)", lines
+        yield f"{title} (as recorded)", _lines(shown, ascii_only)
 
 
 def render_invocation(record: Record, console: Console) -> None:

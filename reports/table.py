@@ -90,7 +90,7 @@ def outcome_text(record: Record) -> str:
             text = f"not started (errno {outcome.get('errno')})"
         case _:
             text = str(kind)
-    said = {"completed", "not_started" if kind == "not_started" else "time_limit" if kind == "timed_out" else None}
+    said = ("completed", kind, "time_limit" if kind == "timed_out" else None)
     return text if cause in said or not isinstance(cause, str) else f"{text}, {cause.replace('_', ' ')}"
 
 

@@ -1,0 +1,567 @@
+"""What people see: nothing missing is 0, nothing hostile acts, and what is not there is explained."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures import made
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from proofcost import log, show
+from proofcost.harness import record
+from proofcost.harness.reading import Record, Store, read_store
+from proofcost.reports.fields import render_invocation
+from proofcost.reports.inert import inert
+from proofcost.reports.table import outcome_text, render, solution_calls, total, wall
+from proofcost.reports.units import human
+
+S = 10**9
+SESSION = "5f0e8c7d6b5a4938"
+HOSTILE = "\x1b[2J\x1b]0;owned\x07[red]x[/red]\n\u202e:smile:\\" + "y" * 300
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(1 << 63), (1 << 63) - 1) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def drawn(records: tuple[Record, ...], encoding: str = "utf-8", **options: Any) -> str:
+    """What `render` writes; a pipe unless `force_terminal` is given."""
+    raw = io.BytesIO()
+    console = Console(file=io.TextIOWrapper(raw, encoding, newline=""), **options)
+    render(records, console)
+    console.file.flush()
+    return raw.getvalue().decode(encoding)
+
+
+def store_of(folder: Path, *events: made.Event) -> Store:
+    for at, event in enumerate(events):
+        made.put(folder / "sessions" / event["session"], event, name=f"{at}.jsonl")
+    return read_store(folder)
+
+
+def table_of(folder: Path, *events: made.Event) -> str:
+    return drawn(store_of(folder, *events).records)
+
+
+def row(text: str, start: str) -> str:
+    """The one line of a table that begins with `start`."""
+    found = [line for line in text.splitlines() if line.startswith(start) and not line.startswith(f"{start}:")]
+    assert len(found) == 1, text
+    return found[0]
+
+
+def cells(text: str, start: str) -> list[str]:
+    return re.split(r"\s{2,}", row(text, start))
+
+
+def figures(**changes: Any) -> made.Event:
+    return made.finished(measurements=changes)
+
+
+def command(*words: str) -> int:
+    """Run `proofcost WORDS` in this process."""
+    parser = argparse.ArgumentParser(prog="proofcost")
+    subparsers = parser.add_subparsers(required=True)
+    log.add_parser(subparsers)
+    show.add_parser(subparsers)
+    args = parser.parse_args(words)
+    status = args.run(args)
+    assert isinstance(status, int)
+    return status
+
+
+# --- units and text
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0, "ns", "0 s"),
+        (0, "bytes", "0 B"),
+        (0, "count", "0"),
+        (812, "ns", "812 ns"),
+        (999_499, "ns", "999 µs"),
+        (999_999, "ns", "1.00 ms"),
+        (22_222_222, "ns", "22.2 ms"),
+        (999_999_999, "ns", "1.00 s"),
+        (9_999_999_999, "ns", "10.0 s"),
+        (99_960_000_000, "ns", "100 s"),
+        (12_345_678_901_234, "ns", "12346 s"),
+        (19_607_552, "bytes", "19.6 MB"),
+        (1_590_000_000, "bytes", "1.59 GB"),
+        (4_092_293_535, "count", "4.09 G"),
+        (933_795_598_537, "count", "934 G"),
+        (-1_500_000, "ns", "-1.50 ms"),
+        (7, "furlongs", "7 furlongs"),
+    ],
+)
+def test_human_units(value: int, unit: str, text: str) -> None:
+    assert human(value, unit) == text
+
+
+@given(st.integers(0, (1 << 63) - 1), st.sampled_from(["ns", "bytes", "count"]))
+def test_human_units_are_right_to_three_digits(value: int, unit: str) -> None:
+    text = human(value, unit)
+    number, _, name = text.partition(" ")
+    steps = {"ns": ["ns", "µs", "ms", "s"], "bytes": ["B", "kB", "MB", "GB", "TB", "PB"]}
+    names = steps.get(unit, ["", "k", "M", "G", "T", "P"])
+    shown = float(number) * 1000.0 ** names.index(name) if value else 0.0
+    assert shown == pytest.approx(value, rel=0.0051)
+    assert (float(number) == 0) == (value == 0)
+
+
+@given(st.binary(max_size=80))
+def test_inert_text_is_one_printable_line(raw: bytes) -> None:
+    shown = inert(record.escape(raw))
+    assert shown.isprintable()
+    assert len(shown) <= 60
+    assert inert(record.escape(raw), ascii_only=True).isascii()
+
+
+def test_a_long_text_keeps_both_ends() -> None:
+    assert inert("a" * 50 + "b" * 50, 11) == "aaaaa…bbbbb"
+
+
+# --- the table
+
+
+def test_the_kept_sessions_table() -> None:
+    text = drawn(read_store(made.SESSION_V1).records)
+    assert cells(text, "build ") == ["build", "Solution", "2.18 s", "2.99 s", "900 MB", "no counter", "exit 0 [1]"]
+    assert cells(text, "export (build)")[:3] == ["export (build)", "Solution", "3.38 s"]
+    assert "( ): what the judge called the phase" in text
+    assert "SIGKILL, memory limit" in text
+    assert cells(text, "solution total") == ["solution total", "11.8 s", "12.4 s", "1.59 GB", "no counter", "4 calls"]
+    assert cells(text, "challenge-build") == [
+        "challenge-build",
+        "Challenge",
+        "1.18 s",
+        "1.10 s",
+        "700 MB",
+        "no counter",
+        "exit 0",
+    ]
+    assert cells(text, "whole")[1:4] == ["lake", "20.0 s", "19.0 s"]
+    assert cells(text, "judge-self ")[1:4] == ["≤5.04 s [3]", "800 ms", "45.0 MB"]
+    assert text.index("solution total") < text.index("challenge-build") < text.index("whole")
+    assert "no counter: this processor or hypervisor offers no such counter (counter_not_supported)" in text
+    assert "[1] 2 processes outlived the command; what they used later is in it" in text
+    assert "[2] only its start was recorded" in text
+
+
+def test_the_challenge_is_in_no_total() -> None:
+    records = read_store(made.SESSION_V1).records
+    calls = solution_calls(records)
+    assert [one.phase for one in calls] == ["build", "export", "checker", "checker"]
+    found = total(calls, wall)
+    assert found is not None
+    assert found.value == sum(v - 22 * 10**6 for v in (2200 * 10**6, 3400 * 10**6, 1262 * 10**6, 5000 * 10**6))
+
+
+def test_a_missing_figure_is_never_zero(tmp_path: Path) -> None:
+    missing = made.figure(None, "bytes", "unavailable", "no cgroup: read-only hierarchy")
+    text = table_of(tmp_path, made.started(), figures(memory_peak_tree=missing))
+    assert cells(text, "checker")[4] == "\u2013 [1]"
+    assert "[1] memory: no cgroup: read-only hierarchy" in text
+    event = figures()
+    del event["measurements"]["memory_peak_tree"]
+    text = table_of(tmp_path / "2", made.started(), event)
+    assert "[1] memory: not in the record" in text
+
+
+def test_a_true_zero_is_shown_as_zero(tmp_path: Path) -> None:
+    text = table_of(tmp_path, made.started(), figures(cpu_tree=made.figure(0)))
+    assert cells(text, "checker")[3] == "0 s"
+
+
+@pytest.mark.parametrize(
+    ("status", "sign", "ascii_sign"),
+    [("lower_bound", "≥", ">="), ("upper_bound", "≤", "<="), ("sampled", "~", "~"), ("contradicted", "!", "!")],
+)
+def test_an_inexact_figure_carries_its_sign(tmp_path: Path, status: str, sign: str, ascii_sign: str) -> None:
+    store = store_of(tmp_path, made.started(), figures(cpu_tree=made.figure(1_500_000_000, "ns", status, "because")))
+    text = drawn(store.records)
+    assert cells(text, "checker")[3].startswith(f"{sign}1.50 s")
+    assert f"\n{sign}: " in text
+    assert ("CPU: because" in text) == (status != "sampled")
+    assert cells(text, "solution total")[2].startswith(sign)
+    assert f"\n{ascii_sign}: " in drawn(store.records, "ascii")
+
+
+def test_a_second_best_figure_says_so(tmp_path: Path) -> None:
+    text = table_of(
+        tmp_path,
+        made.started(),
+        figures(
+            wall_program=made.figure(None, "ns", "unavailable", "no exec stamps"),
+            cpu_tree=made.figure(None, "ns", "unavailable", "no cgroup"),
+        ),
+    )
+    assert cells(text, "checker")[2:4] == ["1.26 s [1]", "1.22 s [2]"]
+    assert "[1] wall of the whole command, the sandbox's start-up included: no exec stamps" in text
+    assert "[2] CPU of waited-for processes only: no cgroup" in text
+    assert cells(text, "solution total")[1:3] == ["1.26 s [1]", "1.22 s [2]"]
+
+
+def test_instructions_are_shown_where_there_are_some(tmp_path: Path) -> None:
+    text = table_of(tmp_path, made.started(), figures(**{"instructions:u": made.figure(4_092_293_535, "count")}))
+    assert cells(text, "checker")[5] == "4.09 G"
+
+
+def test_a_forbidden_counter_names_the_cure(tmp_path: Path) -> None:
+    denied = made.figure(None, "count", "unavailable", "counter_permission_denied")
+    text = table_of(tmp_path, made.started(), figures(**{"instructions:u": denied}))
+    assert cells(text, "checker")[5] == "not permitted"
+    assert "proofcost doctor" in text
+
+
+def test_a_total_with_a_missing_part_is_a_lower_bound(tmp_path: Path) -> None:
+    events = (made.started("a"), made.finished("a"), made.started("b", "checker", 10**12))
+    text = table_of(tmp_path, *events)
+    assert cells(text, "solution total")[1] == "≥1.24 s [2]"
+    assert "[2] total of wall: missing for 1 of 2 calls" in text
+
+
+def test_a_total_of_bounds_both_ways_says_nothing(tmp_path: Path) -> None:
+    low, high = (made.figure(5, "ns", f"{way}_bound", "why") for way in ("lower", "upper"))
+    events = (
+        made.started("a"),
+        made.merged(made.finished("a"), {"measurements": {"wall_program": low}}),
+        made.started("b"),
+        made.merged(made.finished("b"), {"measurements": {"wall_program": high}}),
+    )
+    assert cells(table_of(tmp_path, *events), "solution total")[1].startswith("\u2013")
+
+
+def test_a_call_of_unknown_side_is_in_no_total_and_said_so(tmp_path: Path) -> None:
+    text = table_of(tmp_path, made.started("a"), made.finished("a"), made.started("b", "build"), made.finished("b"))
+    assert cells(text, "solution total")[1] == "1.24 s"
+    assert "1 call in no total: nothing tells whether for the solution or the challenge" in text
+
+
+@pytest.mark.parametrize(
+    ("outcome", "text"),
+    [
+        ({"code": 101}, "exit 101"),
+        ({"code": 137, "cause": "completed"}, "exit 137"),
+        ({"code": 1, "cause": "sandbox_setup_failed"}, "exit 1, sandbox setup failed"),
+        (
+            {"kind": "signaled", "code": None, "signal": 9, "cause": "killed_cause_unknown"},
+            "SIGKILL, killed cause unknown",
+        ),
+        ({"kind": "signaled", "code": None, "signal": 200, "cause": "crashed"}, "signal 200, crashed"),
+        ({"kind": "timed_out", "code": None, "cause": "time_limit"}, "timed out"),
+        ({"kind": "not_started", "code": None, "errno": 2, "cause": "not_started"}, "not started (errno 2)"),
+        ({"kind": 7, "cause": ["x"]}, "7"),
+    ],
+)
+def test_outcomes(tmp_path: Path, outcome: dict[str, Any], text: str) -> None:
+    (one,) = store_of(tmp_path, made.started(), made.finished(outcome=outcome)).records
+    assert outcome_text(one) == text
+
+
+@pytest.mark.parametrize(
+    ("started", "finished", "note"),
+    [
+        (
+            {"sandbox": {"enforced": False, "enforced_known_by": "no Landlock"}},
+            {},
+            "ran without its sandbox in force: no L",
+        ),
+        ({"sandbox": {"enforced": None, "enforced_known_by": None}}, {}, "sandbox in force? not known"),
+        ({}, {"faults": [{"step": "cgroup", "what": "EBUSY"}]}, "the meter failed at cgroup (EBUSY)"),
+        ({}, {"stragglers": {"count": 1}}, "1 process outlived the command; what they used later is not in it"),
+    ],
+)
+def test_what_a_reader_must_know_is_a_footnote(
+    tmp_path: Path, started: dict[str, Any], finished: dict[str, Any], note: str
+) -> None:
+    text = table_of(tmp_path, made.started(**started), made.finished(**finished))
+    assert "exit 0 [" in row(text, "checker")
+    assert note in text
+
+
+def test_hostile_names_are_inert(tmp_path: Path) -> None:
+    raw = record.escape(HOSTILE.encode())
+    events = [
+        made.started("w", "whole", labels={HOSTILE: HOSTILE}, argv={"head": [raw, HOSTILE]}),
+        made.finished("w", outcome={"kind": HOSTILE, "cause": HOSTILE}),
+        made.started("a", kernel={"name": HOSTILE}, phase={"given": HOSTILE}, session_known_by=HOSTILE),
+        made.finished(
+            "a", measurements={"cpu_tree": made.figure(None, "ns", HOSTILE, HOSTILE), HOSTILE: made.figure(1)}
+        ),
+        made.started("b", "build", subject={"module": raw}, phase={"known_by": "hook"}),
+        made.finished("b", faults=[{"step": HOSTILE, "what": HOSTILE}], outcome={"evidence": [HOSTILE]}),
+    ]
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "all.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    store = read_store(tmp_path / "store")
+    assert len(store.records) == 3
+    for terminal in (False, True):
+        text = drawn(store.records, force_terminal=terminal, color_system=None)
+        assert "\x07" not in text
+        assert "\u202e" not in text
+        assert "\x1b[2J" not in text
+        assert "\x1b]" not in text
+    piped = drawn(store.records)
+    assert "\x1b" not in piped
+    assert "\\x1b[2J" in piped
+    assert "[red]" in piped
+    assert ":smile:" in inert(HOSTILE, None)
+    assert max(map(len, piped.splitlines())) < 700
+
+
+def test_a_pipe_gets_neither_colours_nor_cut_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    text = drawn(read_store(made.SESSION_V1).records)
+    assert "\x1b" not in text
+    assert all(line == line.rstrip() for line in text.splitlines())
+    assert "SIGKILL, memory limit" in row(text, "checker           soko")
+
+
+def test_a_terminal_of_80_columns_loses_no_figure() -> None:
+    text = drawn(read_store(made.SESSION_V1).records, force_terminal=True, width=80, color_system=None)
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    for figure in ("2.18 s", "2.99 s", "900 MB", "no counter", "≤5.04 s [3]", "challenge-export"):
+        assert figure in plain
+    assert all(len(line) <= 80 for line in plain.splitlines())
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_stream_without_unicode_gets_ascii(encoding: str) -> None:
+    text = drawn(read_store(made.SESSION_V1).records, encoding)
+    assert text.isascii()
+    assert "<=5.04 s" in text
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_whatever_stands_in_a_field_is_drawn(data: st.DataObject) -> None:
+    """No record that reading lets through can stop the table or the list of fields."""
+    events = [*made.example(), made.settled(made.example()[0]["invocation"])]
+    if data.draw(st.booleans()):
+        events[0]["phase"]["understood"] = "whole"
+    node: Any = data.draw(st.sampled_from(events))
+    while True:
+        key = data.draw(st.sampled_from(sorted(node)))
+        if not isinstance(node[key], dict) or not node[key] or data.draw(st.booleans()):
+            break
+        node = node[key]
+    node[key] = data.draw(json_values)
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "a.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+        store = read_store(folder)
+    assert store.records or store.problems
+    text = drawn(store.records)
+    for one in store.records:
+        raw = io.StringIO()
+        render_invocation(one, Console(file=raw))
+        text += raw.getvalue()
+    assert all(char.isprintable() or char == "\n" for char in text)
+
+
+def test_two_sessions_are_two_tables(tmp_path: Path) -> None:
+    text = table_of(tmp_path, made.started("a", session="one"), made.started("b", session="two"))
+    assert text.count("outcome") == 2
+
+
+# --- the commands
+
+
+def test_show_prints_the_last_session(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    store_of(tmp_path, made.started("a", "checker", 1, session="one"), made.started("b", "checker", 2, session="two"))
+    for words in ([], ["last"]):
+        assert command("show", *words, "--store", str(tmp_path)) == 0
+        assert capsys.readouterr().out.startswith("session two ")
+
+
+def test_show_takes_a_prefix_of_a_session(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("show", "5f", "--store", str(made.SESSION_V1)) == 0
+    assert capsys.readouterr().out.startswith(f"session {SESSION}")
+
+
+def test_show_of_one_call_has_every_field(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("show", "18eceb55c", "--store", str(made.SESSION_V1)) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("invocation 18eceb55c3942a00-4130-0a1b2c3d\n")
+    assert "2991000000 ns (2.99 s), measured; by test; settled" in out
+    assert "8192000 bytes (8.19 MB), upper_bound: others may write to the same filesystem" in out
+    assert "unavailable: counter_not_supported; by perf task event" in out
+    assert re.search(r"evidence\[0\] +wait status 0", out)
+    assert re.search(r"limits\.cgroup_memory_bytes\.reason +unlimited", out)
+    assert re.search(r"host\.boot_id +1f835752-23b0-4215-9d51-2e7cbbbb1397", out)
+    one = next(one for one in read_store(made.SESSION_V1).records if one.invocation.startswith("18eceb55c"))
+    shown = {line.split()[0] for line in out.splitlines() if line.startswith("  ")}
+    for event in (one.started, one.finished or {}, one.settled or {}):
+        for key in set(event) - {"schema", "event", "invocation", "measurements"}:
+            assert any(name.split(".")[0].split("[")[0] in (key, "kind") for name in shown), key
+
+
+def test_show_all_has_table_and_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("show", "--all", "--store", str(made.SESSION_V1)) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("session ")
+    assert out.count("\ninvocation ") == 8
+
+
+def test_json_is_exact_and_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("show", SESSION, "--json", "--store", str(made.SESSION_V1)) == 0
+    shown = json.loads(capsys.readouterr().out)
+    store = read_store(made.SESSION_V1)
+    assert [one["started"] for one in shown["records"]] == [one.started for one in store.records]
+    assert [one["finished"] for one in shown["records"]] == [one.finished for one in store.records]
+    assert shown["records"][3]["measurements"]["cpu_tree"]["value"] == 2_991_000_000
+    assert shown["records"][5]["derived"]["kernel"] == "nanoda"
+    assert shown["problems"] == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ("18", "8 ids begin so; give more of one: 18eceb54998e3800-4100-0a1b2c3d"),
+        ("zz", "no session or call has an id that begins so"),
+        ("\x1b[2J", "show \\x1b[2J: no session"),
+    ],
+)
+def test_a_wrong_id_is_one_line_and_2(capsys: pytest.CaptureFixture[str], wanted: str, said: str) -> None:
+    assert command("show", wanted, "--store", str(made.SESSION_V1)) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert said in captured.err
+
+
+@pytest.mark.parametrize("words", [["show"], ["log"]])
+def test_a_named_store_that_is_not_there_is_2(
+    capsys: pytest.CaptureFixture[str], words: list[str], tmp_path: Path
+) -> None:
+    assert command(*words, "--store", str(tmp_path / "no")) == 2
+    assert "no such file or folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["show"], ["show", "last"], ["log"]])
+def test_nothing_here_says_where_and_why(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str]
+) -> None:
+    monkeypatch.setenv("PROOFCOST_STORE", str(tmp_path / "none"))
+    assert command(*words) == 0
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    for said in (str(tmp_path / "none"), "$PROOFCOST_STORE", "you may not read it", "without the hook", "tmpfs"):
+        assert said in captured.err
+
+
+def test_under_sudo_the_own_store_is_pointed_at(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("PROOFCOST_STORE", raising=False)
+    monkeypatch.setenv("SUDO_USER", "someone")
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    monkeypatch.setattr(show, "default_store", lambda env, uid, home: (str(tmp_path), "root's store"))
+    assert command("show") == 0
+    assert "sudo does not hand $PROOFCOST_STORE on" in capsys.readouterr().err
+
+
+def test_an_id_in_an_empty_store_is_2(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert command("show", "abc", "--store", str(tmp_path)) == 2
+    assert "there are no records in" in capsys.readouterr().err
+
+
+def test_json_of_nothing_is_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert command("show", "--json", "--store", str(tmp_path)) == 0
+    assert json.loads(capsys.readouterr().out)["records"] == []
+    assert command("log", "--json", str(tmp_path)) == 0
+    assert json.loads(capsys.readouterr().out)["sessions"] == []
+
+
+def test_problems_are_warnings_on_stderr_and_summed_up(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    store_of(tmp_path, made.started())
+    (tmp_path / "sessions" / SESSION / "bad\x1b.jsonl").write_bytes(made.lines(made.started("b")) + b"x\n" * 50)
+    (tmp_path / "marks").mkdir()
+    (tmp_path / "marks" / "1-2.json").write_text("{}")
+    assert command("show", "--store", str(tmp_path)) == 0
+    captured = capsys.readouterr()
+    assert "warning" not in captured.out
+    assert captured.err.count("bad\\x1b.jsonl:") == 5 + 1
+    assert "15 more of this kind (not json)" in captured.err
+    assert "30 more lines that are no records" in captured.err
+    assert "1 calls ran not or not fully measured" in captured.err
+    assert "\x1b" not in captured.err
+
+
+def test_log_lists_the_newest_first(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for at in range(5):
+        store_of(tmp_path / str(at), made.started(f"i{at}", "checker", at * S, session=f"s{at}"))
+    assert command("log", str(tmp_path), "-n", "2") == 0
+    captured = capsys.readouterr()
+    assert [line.split()[0] for line in captured.out.splitlines()[2:]] == ["s4", "s3"]
+    assert "3 older sessions not shown" in captured.err
+
+
+def test_log_shows_judge_calls_outcome_and_wall(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("log", "--store", str(made.SESSION_V1)) == 0
+    found = re.split(r"\s{2,}", capsys.readouterr().out.splitlines()[2])
+    calls = "challenge-build 1, challenge-export 1, build 1, export 1, checker 2, unknown 1 (1 incomplete)"
+    assert found[0] == SESSION
+    assert found[2:] == ["lake env comparator config.json", calls, "20.0 s", "exit 1"]
+
+
+def test_log_json_counts_and_keeps_integers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("log", "--json", str(made.SESSION_V1)) == 0
+    (one,) = json.loads(capsys.readouterr().out)["sessions"]
+    assert one["calls"]["challenge-build"] == 1
+    assert one["calls"]["checker"] == 2
+    assert one["whole_wall_ns"] == 20 * S
+    assert one["incomplete"] == ["18eceb5923d89b00-4170-0a1b2c3d"]
+
+
+def test_a_session_without_run_has_no_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("log", str(made.EXAMPLE)) == 0
+    found = re.split(r"\s{2,}", capsys.readouterr().out.splitlines()[2])
+    assert found[2:] == ["comparator", "checker 1", "\u2013", "\u2013"]
+
+
+@pytest.mark.parametrize("words", [["log", "a", "--store", "b"], ["log", "-n", "0"], ["log", "-n", "x"]])
+def test_wrong_log_options_are_2(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    with pytest.raises(SystemExit, match=r"^2$"):
+        raise SystemExit(command(*words))
+    assert capsys.readouterr().err
+
+
+def test_a_time_no_calendar_has_is_shown_as_it_is(tmp_path: Path) -> None:
+    event = made.started(clocks={"realtime_ns": (1 << 63) - 1})
+    assert "session" in table_of(tmp_path / "1", event)
+    event = made.started(clocks={"realtime_ns": -(1 << 63)})
+    assert "session" in table_of(tmp_path / "2", event)
+
+
+def test_a_closed_pipe_is_no_complaint() -> None:
+    code = (
+        "import sys; from proofcost import show; import argparse\n"
+        "p = argparse.ArgumentParser(); show.add_parser(p.add_subparsers()); a = p.parse_args(sys.argv[1:])\n"
+        "sys.exit(a.run(a))"
+    )
+    words = [sys.executable, "-c", code, "show", "--all", "--json", "--store", str(made.SESSION_V1)]
+    child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stderr is not None
+    child.stdout.read(10)
+    child.stdout.close()
+    err = child.stderr.read()
+    child.stderr.close()
+    assert (child.wait(), err) == (0, b"")
