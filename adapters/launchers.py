@@ -13,8 +13,10 @@ from proofcost.harness import session
 from proofcost.harness.version import VERSION
 
 LAUNCHERS = ("phase", "landrun")
-# -I: no environment, no user site; -S: no site-packages; -W ignore: no warning on the command's stderr. One word, for `#!`.
-INTERPRETER_FLAGS = "-ISWignore"
+# -I: no environment, no user site; -S: no site-packages. One word, for `#!`. Warnings are silenced in the script itself:
+# -W ignore would import `warnings` (0.4 ms).
+INTERPRETER_FLAGS = "-IS"
+BUNDLE = "bundle"
 MINIMUM = (3, 11)
 SYSTEM_PYTHON = "/usr/bin/python3"
 
@@ -26,8 +28,41 @@ import sys
 STORE, REAL, STRICT, TREE = {store!r}, {real!r}, {strict!r}, {tree!r}
 
 
+def from_one_file():
+    """Take the meter's modules from one compiled file beside the tree: 1.3 ms less than from 28. Without it, the tree."""
+    import marshal
+    from _frozen_importlib_external import MAGIC_NUMBER
+
+    with open(TREE + "/{bundle}", "rb", buffering=0) as file:
+        if file.read(len(MAGIC_NUMBER)) != MAGIC_NUMBER:
+            return
+        codes = marshal.loads(file.read())
+    spec_of = type(sys.__spec__)
+
+    class Bundle:
+        def find_spec(name, path=None, target=None):
+            return spec_of(name, Bundle, is_package=codes[name][0]) if name in codes else None
+
+        def create_module(spec):
+            return None
+
+        def exec_module(module):
+            exec(codes[module.__name__][1], module.__dict__)
+
+    sys.meta_path.insert(0, Bundle)
+
+
 def without_the_meter(fault):
     """The meter cannot be used: leave a mark, then become the command as if we had never been called."""
+    import os
+
+    try:
+        run_or_refuse(fault)
+    finally:
+        os._exit(125 if STRICT else 126)
+
+
+def run_or_refuse(fault):
     import _signal
     import os
     import time
@@ -83,7 +118,14 @@ def without_the_meter(fault):
 
 
 try:
+    import _warnings
+
+    _warnings.filters.insert(0, ("ignore", None, Warning, None, 0))
     sys.path.append(TREE)
+    try:
+        from_one_file()
+    except Exception:
+        pass
     from proofcost.adapters.{name} import main
     from proofcost.adapters.entrance import Config
 
@@ -116,6 +158,7 @@ def text_of(name: str, real: str, options: Options) -> str:
         magic=session.LAUNCHER_MAGIC.decode(),
         name=name,
         version=VERSION,
+        bundle=BUNDLE,
         store=options.store,
         real=real,
         strict=options.strict,
@@ -125,6 +168,31 @@ def text_of(name: str, real: str, options: Options) -> str:
         cgroup=options.cgroup,
         digest=options.digest,
     )
+
+
+_BUNDLER = '''
+import marshal, os, sys
+from importlib.util import MAGIC_NUMBER
+tree, target = sys.argv[1:]
+codes = {}
+for folder, _, files in sorted(os.walk(os.path.join(tree, "proofcost"))):
+    for file in sorted(files):
+        if file.endswith(".py"):
+            path = os.path.join(folder, file)
+            name = os.path.relpath(path, tree)[:-3].replace(os.sep, ".")
+            package = name.endswith(".__init__")
+            name = name.removesuffix(".__init__")
+            with open(path, "rb") as source:
+                code = compile(source.read(), path, "exec", dont_inherit=True, optimize=2)
+            codes[name] = (package, code)
+with open(target, "wb") as out:
+    out.write(MAGIC_NUMBER + marshal.dumps(codes))
+'''
+
+
+def bundle_command(interpreter: str, tree: str) -> list[str]:
+    """The command that compiles the meter in `tree` into one file for this interpreter."""
+    return [interpreter, "-I", "-S", "-c", _BUNDLER, tree, os.path.join(tree, BUNDLE)]
 
 
 def off_text(name: str, real: str) -> str:

@@ -7,7 +7,7 @@ both the build and the export of a solution `build`.
 import os
 import sys
 
-from proofcost.adapters import bwrap, entrance, landrun
+from proofcost.adapters import entrance, landrun
 from proofcost.harness import meter
 from proofcost.harness.plan import UNKNOWN, Plan
 
@@ -34,7 +34,9 @@ def understand(plan: Plan) -> None:
     given = plan.phase_given or UNKNOWN
     name = os.path.basename(plan.argv[0])
     first = plan.argv[1].lstrip("-").partition("=")[0] if len(plan.argv) > 1 else ""
-    if bwrap.KIND in name:
+    if "bwrap" in name:
+        from proofcost.adapters import bwrap
+
         bwrap.understand(plan)
     elif landrun.KIND in name or (plan.argv[1:2] != [first] and first in landrun.FLAGS):
         plan.sandbox, plan.target = landrun.read_arguments(plan.argv[1:])

@@ -11,7 +11,6 @@ own cgroup if the parent is writable and hands memory down (a cgroup that holds 
 else a plain child of our own: CPU yes, memory peak no.
 """
 
-import errno
 import os
 import time
 
@@ -243,11 +242,9 @@ class Group:
         self.remove_one(hierarchy)
 
     def pids(self) -> list[int]:
-        """Processes in the cgroup, from whichever hierarchy we have."""
+        """Processes in the cgroup and below it, from whichever hierarchy we have."""
         for directory in self.dirs.values():
-            raw = procfs.read_file(directory + "/cgroup.procs")
-            if raw is not None:
-                return [int(pid) for pid in raw.split()]
+            return pids_below(directory)
         return []
 
     def wait_empty(self, grace_ns: int = GRACE_NS) -> list[int]:
@@ -294,6 +291,15 @@ class Group:
         for hierarchy in list(self.dirs):
             self.remove_one(hierarchy)
         return not self.dirs
+
+
+def pids_below(directory: str) -> list[int]:
+    """Processes in a cgroup and in all cgroups below it."""
+    raw = procfs.read_file(directory + "/cgroup.procs") or b""
+    pids = [int(pid) for pid in raw.split()]
+    for name in left_over(directory, ""):
+        pids += pids_below(directory + "/" + name)
+    return pids
 
 
 def write(path: str, data: bytes) -> bool:
@@ -457,10 +463,8 @@ def open_controllers(directory: str) -> None:
 
 
 def left_over(base: str, prefix: str) -> list[str]:
-    """Names of our cgroups under `base` that an earlier meter could not remove."""
+    """Names of the cgroups under `base` that start with `prefix`; none when it cannot be listed (it may just have gone)."""
     try:
         return [entry.name for entry in os.scandir(base) if entry.is_dir() and entry.name.startswith(prefix)]
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.EACCES):
-            return []
-        raise
+    except OSError:
+        return []

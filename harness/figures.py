@@ -184,7 +184,7 @@ def disk(figures: Figures, sampler: Sampler) -> None:
 def still_growing(figures: Figures) -> None:
     """Something outlived the command: what the tree used is not all of it."""
     for name, figure in figures.items():
-        tree = name.endswith("_tree") or figure["method"] == perf.METHOD
+        tree = "_tree" in name or str(figure["method"]).startswith(perf.METHOD)
         if tree and figure["status"] == MEASURED:
             figure["status"] = LOWER_BOUND
             figure["reason"] = _STRAGGLERS

@@ -42,6 +42,11 @@ if AVAILABLE:
     _syscall = _Function(_ctypes.dlsym(_HANDLE, "syscall"))
     _prctl = _Function(_ctypes.dlsym(_HANDLE, "prctl"))
     _fallocate = _Function(_ctypes.dlsym(_HANDLE, "fallocate"))
+    _mmap = _Function(_ctypes.dlsym(_HANDLE, "mmap"))
+    _munmap = _Function(_ctypes.dlsym(_HANDLE, "munmap"))
+
+    class _Char(_ctypes._SimpleCData):  # type: ignore[type-arg]
+        _type_ = "c"
 
 
 def _check(result: int) -> int:
@@ -92,3 +97,24 @@ def reserve(fd: int, size: int) -> None:
     if not AVAILABLE:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     _check(_fallocate(_Long(fd), _Long(FALLOC_FL_KEEP_SIZE), _Long(0), _Long(size)))
+
+
+_PROT_READ, _PROT_WRITE, _MAP_SHARED = 1, 2, 1
+
+
+def map_shared(fd: int, size: int) -> int:
+    """Address of a shared mapping of a descriptor (the `mmap` module costs 0.3 ms to import)."""
+    if not AVAILABLE:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    return _check(_mmap(_Long(0), _Long(size), _Long(_PROT_READ | _PROT_WRITE), _Long(_MAP_SHARED), _Long(fd), _Long(0)))
+
+
+def unmap(address: int, size: int) -> None:
+    """Undo map_shared."""
+    _check(_munmap(_Long(address), _Long(size)))
+
+
+def read_memory(address: int, size: int) -> bytes:
+    """Copy of `size` bytes of our own memory."""
+    array = type("_Bytes", (_ctypes.Array,), {"_type_": _Char, "_length_": size})
+    return bytes(array.from_address(address))

@@ -29,7 +29,6 @@ from proofcost.harness import (
     procfs,
     record,
     session,
-    settle,
     signals,
     spawn,
     store,
@@ -127,16 +126,25 @@ class Meter:
         for line in self.mended:
             self._fault("store", line)
         sink.append(self._started(known_by, abi))
-        settle.pass_by(plan.store, self.session, self.base, self.inside_session, self.invocation)
-        self.sampler = Sampler({} if self.group is None else self.group.dirs, sandbox.writable)
+        self._step("settle", self._settle_others, None)
+        self.sampler = Sampler(self.usage_dirs(), sandbox.writable)
         self.disturbance = host.snapshot()
         if self.group is not None:
-            self.oom_before = cgroup.oom_counts_above(self.group.dirs)
+            self.oom_before = cgroup.oom_counts_above(self.usage_dirs())
             self.group.open_entries()
         self.counters.open()
         self.stamps.open()
         self.io_before = procfs.own_io()
         self.own_peak = procfs.peak_resident_bytes(os.getpid()) or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+    def _settle_others(self) -> None:
+        """What earlier meters left beside our cgroup and has ended by now gets its exact figures."""
+        prefix = "" if self.inside_session else cgroup.PREFIX + "."
+        others = {self.invocation, cgroup.WHOLE, f"{prefix}{self.session}.{self.invocation}"}
+        if any(set(cgroup.left_over(base, prefix)) - others for base in self.base.values()):
+            from proofcost.harness import settle
+
+            settle.pass_by(self.plan.store, self.session, self.base, self.inside_session, self.invocation)
 
     def _make_cgroup(self) -> None:
         own = cgroup.find_own()
@@ -328,7 +336,7 @@ class Meter:
         left, action = self._step("stragglers", self._stragglers, (None, "none"))
         usage = None
         if self.group is not None and self.group.dirs:
-            usage = self._step("cgroup", lambda: cgroup.read_usage(self.usage_dirs()), None)
+            usage = self._step("cgroup", self._usage, None)
         target = os.path.basename(plan.target[0]) if plan.target else None
         reached = figures.find_program(
             stamps, child.pid, None if target is None else os.fsencode(target), plan.sandbox.kind != KIND_NONE, lost
@@ -397,6 +405,9 @@ class Meter:
         """The cgroups whose figures are this invocation's."""
         return {} if self.group is None else self.group.dirs
 
+    def _usage(self) -> cgroup.Usage:
+        return cgroup.read_usage(self.usage_dirs())
+
     def _whole(self, table: figures.Figures) -> None:
         """Only `run` has more to say here."""
 
@@ -406,9 +417,11 @@ class Meter:
             self.group.remove()
 
     def _stragglers(self) -> tuple[int | None, str]:
-        group = self.group
-        if group is None or not group.dirs:
+        if self.group is None or not self.group.dirs:
             return None, "none"
+        return self._look_for_stragglers(self.group)
+
+    def _look_for_stragglers(self, group: cgroup.Group) -> tuple[int, str]:
         left = group.wait_empty()
         if not left:
             return 0, "none"

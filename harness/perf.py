@@ -227,12 +227,11 @@ class ExecStamps:
 
     def __init__(self) -> None:
         self._fds: list[int] = []
-        self._maps: list[object] = []
+        self._maps: list[int] = []  # addresses
         self.reason: str | None = "not opened"
 
     def open(self) -> None:
         """Open one ring per CPU; on any refusal close all and keep the reason."""
-        import mmap
         import resource
 
         cpus = _online_cpus()
@@ -251,7 +250,7 @@ class ExecStamps:
                         continue
                     raise
                 self._fds.append(fd)
-                self._maps.append(mmap.mmap(fd, 2 * _PAGE, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE))
+                self._maps.append(libc.map_shared(fd, 2 * _PAGE))
         except OSError as error:
             self.close()
             self.reason = reason_of(error)
@@ -263,8 +262,8 @@ class ExecStamps:
         stamps: list[ExecStamp] = []
         lost = 0
         for ring in self._maps:
-            head = int.from_bytes(ring[_DATA_HEAD_OFFSET : _DATA_HEAD_OFFSET + 8], "little")  # type: ignore[index]
-            found, missing = parse_ring(ring[_PAGE : _PAGE + min(head, _PAGE)])  # type: ignore[index]
+            head = int.from_bytes(libc.read_memory(ring + _DATA_HEAD_OFFSET, 8), "little")
+            found, missing = parse_ring(libc.read_memory(ring + _PAGE, min(head, _PAGE)))
             stamps.extend(found)
             lost += missing
         stamps.sort(key=lambda stamp: stamp.time_ns)
@@ -272,7 +271,7 @@ class ExecStamps:
 
     def close(self) -> None:
         for ring in self._maps:
-            ring.close()  # type: ignore[attr-defined]
+            libc.unmap(ring, 2 * _PAGE)
         self._maps.clear()
         for fd in self._fds:
             os.close(fd)

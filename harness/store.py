@@ -24,11 +24,17 @@ def default_place(env: dict[str, str], uid: int) -> str:
     """$PROOFCOST_STORE, else /var/lib/proofcost as root, else the user's state directory."""
     named = env.get("PROOFCOST_STORE")
     if named:
-        return os.path.abspath(named)
+        return absolute(named)
     if uid == 0:
         return "/var/lib/proofcost"
     state = env.get("XDG_STATE_HOME") or os.path.join(env.get("HOME") or "/", ".local/state")
     return os.path.join(state, "proofcost")
+
+
+def absolute(path: str) -> str:
+    """An absolute path whose folders' links are followed but whose last part is kept: a store that is a link is refused."""
+    folder, name = os.path.split(os.path.abspath(path))
+    return os.path.join(os.path.realpath(folder), name)
 
 
 def is_inside(path: str, directory: str) -> bool:

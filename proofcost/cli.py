@@ -1,0 +1,50 @@
+"""The command line: one subcommand, one module. A module is imported only when its command is called."""
+
+import argparse
+import importlib
+import sys
+
+from proofcost.harness.version import VERSION
+
+# In the order in which a newcomer meets them.
+_COMMANDS = ("demo", "run", "log", "show", "doctor", "install")
+USAGE_ERROR = 2
+
+
+class _Parser(argparse.ArgumentParser):
+    """One clear line for a wrong call, exit code 2."""
+
+    def error(self, message: str) -> "NoReturn":  # type: ignore[name-defined]  # noqa: F821
+        sys.stderr.write(f"{self.prog}: {message}; see {self.prog} --help\n")
+        raise SystemExit(USAGE_ERROR)
+
+
+def build_parser(only: str | None = None) -> argparse.ArgumentParser:
+    """The whole parser, or with just the command that is called (start-up time)."""
+    parser = _Parser(prog="proofcost", description="Measure what checking Lean proofs costs: per phase, kernel and machine.")
+    parser.add_argument("--version", action="version", version=f"proofcost {VERSION}")
+    subparsers = parser.add_subparsers(title="commands", dest="name", metavar="COMMAND", required=True, parser_class=_Parser)
+    for name in _COMMANDS:
+        if only is None or only == name:
+            importlib.import_module(f"proofcost.{name}").add_parser(subparsers)
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point of `proofcost`. Returns the exit code."""
+    words = sys.argv[1:] if argv is None else argv
+    only = words[0] if words and words[0] in _COMMANDS else None
+    args = build_parser(only).parse_args(words)
+    try:
+        code: int = args.main(args)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of a pipe had enough
+        sys.stderr.close()
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

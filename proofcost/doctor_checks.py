@@ -1,0 +1,768 @@
+"""What `doctor` concludes from what it saw. Pure: observations in, checks out; `doctor.py` looks and prints.
+
+Four statuses. `good`: nothing to do. `note`: worth knowing when figures are read. `warn`: some figure is missing,
+weaker or noisier than it could be. `bad`: figures would be wrong, or nothing would keep the checked code from changing
+them.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from proofcost.harness.record import Json
+
+GIB = 1 << 30
+MIB = 1 << 20
+
+# The Landlock ABI that first restricts each thing (Documentation/userspace-api/landlock.rst; 9 is Linux 7.1).
+LANDLOCK_SINCE = (
+    (2, "links and renames between folders"),
+    (3, "truncation (truncate(2) empties any file that the user may write, records included)"),
+    (4, "TCP"),
+    (5, "ioctl on devices"),
+    (6, "signals and abstract sockets"),
+    (9, "connecting to path-named AF_UNIX sockets (docker, systemd)"),
+)
+LANDLOCK_NEVER = "UDP"
+
+CLOCKS_GOOD = ("tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page", "riscv_clocksource", "xen", "tod")
+CLOCKS_COARSE = ("jiffies", "refined-jiffies")
+
+PYTHON_OLDEST = (3, 11)
+PYTHON_START_SLOW_NS = 30_000_000
+STORE_FREE_BAD_BYTES = 16 * MIB
+STORE_FREE_WARN_BYTES = 256 * MIB
+MEMORY_LOW_BYTES = 2 * GIB
+BUSY_WARN_PERCENT = 10
+STEAL_WARN_PERCENT = 1
+DESCRIPTORS_KEPT = 64
+
+
+class Status(StrEnum):
+    GOOD = "good"
+    NOTE = "note"
+    WARN = "warn"
+    BAD = "bad"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One finding. `why` it matters for figures; `mend`: what to type or change next, None where nothing is."""
+
+    name: str
+    status: Status
+    seen: str
+    why: str
+    mend: str | None = None
+    facts: Mapping[str, Json] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Json]:
+        return {
+            "name": self.name,
+            "status": self.status.value,
+            "seen": self.seen,
+            "why": self.why,
+            "mend": self.mend,
+            "facts": dict(self.facts),
+        }
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A program that was found: `version` is None where it does not tell (or asking could download something)."""
+
+    name: str
+    path: str
+    sha256: str | None
+    version: str | None
+    setuid: bool = False
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A thing that was really tried: None = not tried (the program is not here)."""
+
+    works: bool | None
+    said: str = ""
+
+
+@dataclass(frozen=True)
+class Counter:
+    """One perf event, counted over a real child: `value` None has a `reason`."""
+
+    value: int | None
+    reason: str | None
+    user_only: bool = False
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A system Python. `unsafe` says who else could change it, None when only root can."""
+
+    path: str
+    version: tuple[int, int, int]
+    start_ns: int | None
+    unsafe: str | None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Everything `doctor` looks at. The defaults are a host where all is well."""
+
+    uid: int = 0
+    machine: str = "x86_64"
+    counters: Mapping[str, Counter] = field(default_factory=dict)
+    paranoid: int | None = 2
+    seccomp: bool = False
+    nmi_watchdog: bool = False
+    stamps: Tried = Tried(True, "1 exec")
+    cgroup_kind: str = "v2"
+    cgroup_made: Mapping[str, str] = field(default_factory=dict)
+    cgroup_reasons: Mapping[str, str] = field(default_factory=dict)
+    cgroup_memory_peak: bool = True
+    cgroup_child: Tried = Tried(True)
+    landlock_abi: int | None = 9
+    landlock_reason: str = ""
+    landrun: Tool | None = None
+    landrun_enforces: Tried = Tried(None)
+    bwrap: Tool | None = None
+    bwrap_works: Tried = Tried(None)
+    kernels: tuple[Tool, ...] = ()
+    lean_tools: tuple[Tool, ...] = ()
+    store: str = "/var/lib/proofcost"
+    store_exists: bool = True
+    store_fault: str | None = None
+    store_mended: tuple[str, ...] = ()
+    store_writable: bool = True
+    store_free_bytes: int | None = 100 * GIB
+    store_filesystem: str | None = "ext4"
+    clock_source: str | None = "tsc"
+    clock_read_ns: int = 40
+    governors: tuple[str, ...] = ("performance",)
+    frequency_drivers: tuple[str, ...] = ()
+    turbo: bool | None = False
+    threads_per_core: int | None = 1
+    cpus_count: int = 8
+    cores_count: int | None = 8
+    core_kinds: tuple[Mapping[str, Json], ...] = ()
+    numa_nodes: int | None = 1
+    memory_total_bytes: int = 64 * GIB
+    memory_available_bytes: int = 60 * GIB
+    swap_total_bytes: int = 0
+    swap_used_bytes: int = 0
+    sample_ns: int = 500_000_000
+    busy_ns: int | None = 0
+    steal_ns: int | None = 0
+    steal_since_boot_ns: int | None = 0
+    uptime_ns: int = 3600 * 10**9
+    load_1_minute_hundredths: int = 0
+    interpreters: tuple[Interpreter, ...] = ()
+    limits: Mapping[str, Json] = field(default_factory=dict)
+    pressure: bool = True
+    machine_id_reason: str | None = None
+    other_boots_at_once: tuple[str, ...] = ()
+
+
+# Counters
+
+
+def _permission_cure(seen: Seen) -> tuple[str, str]:
+    """(who refuses, what to type) for a perf event that was refused."""
+    if seen.seccomp and (seen.paranoid is None or seen.paranoid <= 2 or seen.uid == 0):
+        return "a seccomp filter (a container's default profile)", (
+            "docker run --cap-add PERFMON (or --security-opt seccomp=FILE with perf_event_open allowed)"
+        )
+    return f"kernel.perf_event_paranoid = {seen.paranoid}", "sudo sysctl -w kernel.perf_event_paranoid=1"
+
+
+def counters(seen: Seen) -> Check:
+    """Hardware counters, opened and read over a real child as the meter does."""
+    name, why = (
+        "counters",
+        "instructions:u is the steadiest cost there is: wall and CPU time move with the machine's mood",
+    )
+    facts: dict[str, Json] = {
+        "events": {
+            key: {"value": one.value, "reason": one.reason, "user_only": one.user_only}
+            for key, one in seen.counters.items()
+        },
+        "perf_event_paranoid": seen.paranoid,
+        "seccomp": seen.seccomp,
+    }
+    hardware = {key: one for key, one in seen.counters.items() if key in ("instructions:u", "cycles:u")}
+    reasons = {one.reason or "" for one in hardware.values() if one.value is None}
+    if hardware and not reasons:
+        counted = ", ".join(f"{key} {one.value}" for key, one in hardware.items())
+        return Check(name, Status.GOOD, f"counted over a child: {counted}", why, facts=facts)
+    if "counter_permission_denied" in reasons:
+        who, cure = _permission_cure(seen)
+        return Check(name, Status.WARN, f"hardware counters are refused by {who}", why, cure, facts)
+    if "counter_multiplexed" in reasons or "counter_never_ran" in reasons:
+        cure = "sudo sysctl -w kernel.nmi_watchdog=0" if seen.nmi_watchdog else "stop other users of perf on this host"
+        said = "the counters were taken from us for part of the time (others use them)"
+        return Check(name, Status.WARN, said, why, cure, facts)
+    if "counter_not_supported" in reasons or not hardware:
+        return Check(
+            name,
+            Status.WARN,
+            "no hardware counters here (a virtual machine without a PMU, or a processor that perf does not know)",
+            why,
+            "use a host with a PMU; without one compare by `proofcost bench --counter callgrind`, never by a guess",
+            facts,
+        )
+    return Check(name, Status.WARN, "; ".join(sorted(reasons)), why, "proofcost doctor --json shows each event", facts)
+
+
+def software_counters(seen: Seen) -> Check:
+    """task-clock, faults, switches: what perf gives without a PMU."""
+    name, why = "software counters", "they check CPU time, and faults and switches explain a figure that moved"
+    software = {key: one for key, one in seen.counters.items() if not key.endswith(":u")}
+    refused = sorted(key for key, one in software.items() if one.value is None)
+    user_only = sorted(key for key, one in software.items() if one.user_only)
+    if software and not refused and not user_only:
+        return Check(name, Status.GOOD, f"all {len(software)} counted", why)
+    _, cure = _permission_cure(seen)
+    if len(refused) == len(software):
+        reason = next((one.reason for one in software.values() if one.reason), "perf_event_open cannot be called")
+        return Check(name, Status.WARN, f"none: {reason}", why, cure)
+    seen_text = f"without {', '.join(refused)}" if refused else ""
+    if user_only:
+        seen_text += ("; " if seen_text else "") + f"opened user-only: {', '.join(user_only)}"
+    return Check(name, Status.NOTE, seen_text, why, cure)
+
+
+def exec_stamps(seen: Seen) -> Check:
+    """Kernel time of every exec: where the sandbox ends and the program starts."""
+    name = "exec stamps"
+    why = "they part the sandbox's start from the program's, and tell a sandbox that failed from a program that did"
+    if seen.stamps.works:
+        return Check(name, Status.GOOD, f"the kernel stamps execs ({seen.stamps.said})", why)
+    _, cure = _permission_cure(seen)
+    if "descriptors" in seen.stamps.said:
+        cure = "ulimit -n 4096"
+    return Check(name, Status.WARN, f"no: {seen.stamps.said}", why, cure)
+
+
+# Cgroups
+
+
+def cgroup(seen: Seen) -> Check:
+    """A cgroup for one invocation, really made, entered by a child and removed."""
+    name = "cgroup"
+    why = (
+        "only a cgroup sees the whole tree: CPU of children nobody waited for, the memory peak, what outlives a command"
+    )
+    facts: dict[str, Json] = {
+        "kind": seen.cgroup_kind,
+        "made": dict(seen.cgroup_made),
+        "reasons": dict(seen.cgroup_reasons),
+        "memory_peak": seen.cgroup_memory_peak,
+    }
+    delegate = (
+        "sudo proofcost run -- JUDGE"
+        if seen.uid
+        else "mount cgroup2 (or start the container with --cgroupns=private and a writable /sys/fs/cgroup)"
+    )
+    if seen.uid:
+        delegate += ", or: systemd-run --user --scope -p Delegate=yes -- proofcost run -- JUDGE"
+    said = "; ".join(seen.cgroup_reasons.values()) or "nothing mounted that can be used"
+    if not seen.cgroup_made:
+        return Check(name, Status.WARN, f"{seen.cgroup_kind}: none could be made ({said})", why, delegate, facts)
+    if seen.cgroup_child.works is False:
+        said = f"{seen.cgroup_kind}: made, but a child could not enter ({seen.cgroup_child.said})"
+        return Check(name, Status.WARN, said, why, delegate, facts)
+    if not seen.cgroup_memory_peak:
+        return Check(
+            name,
+            Status.WARN,
+            f"{seen.cgroup_kind}: CPU of the tree yes, its memory peak no (the memory controller is not handed down"
+            " here, or the kernel is older than 5.19)",
+            why,
+            "systemd-run --pty -p Delegate=yes -p DelegateSubgroup=judge -- proofcost run -- JUDGE",
+            facts,
+        )
+    return Check(
+        name, Status.GOOD, f"{seen.cgroup_kind}: made, entered, removed; memory peak is read", why, None, facts
+    )
+
+
+# Sandboxes
+
+
+def landlock_open(abi: int | None) -> list[str]:
+    """What a Landlock of this ABI does not restrict."""
+    if abi is None:
+        return ["everything"]
+    return [what for since, what in LANDLOCK_SINCE if abi < since] + [LANDLOCK_NEVER]
+
+
+def landlock(seen: Seen) -> Check:
+    """Landlock's ABI, and what it leaves open."""
+    name = "landlock"
+    why = "landrun --best-effort drops, without a word and with status 0, what the kernel cannot restrict"
+    missing: list[Json] = [*landlock_open(seen.landlock_abi)]
+    facts: dict[str, Json] = {"abi": seen.landlock_abi, "open": missing}
+    if seen.landlock_abi is None:
+        other = seen.bwrap_works.works is True
+        return Check(
+            name,
+            Status.WARN if other else Status.BAD,
+            f"none ({seen.landlock_reason}): landrun --best-effort would run the checked code unconfined"
+            + ("" if other else ", and bwrap does not work here either"),
+            why,
+            "boot with `lsm=landlock,...` (CONFIG_SECURITY_LANDLOCK, Linux 5.13), or judge under bwrap",
+            facts,
+        )
+    said = f"ABI {seen.landlock_abi}; not restricted: {'; '.join(str(what) for what in missing)}"
+    if seen.landlock_abi < 6:
+        cure = (
+            "a newer kernel (Linux 6.12 has ABI 6); until then run the judge as another user: proofcost run --as USER"
+        )
+        return Check(name, Status.WARN, said, why, cure, facts)
+    if seen.landlock_abi < 9:
+        cure = "run the judge under: systemd-run -p RestrictAddressFamilies=~AF_UNIX"
+        return Check(name, Status.NOTE, said, why, cure, facts)
+    return Check(name, Status.GOOD, said, why, None, facts)
+
+
+def _tool_facts(tool: Tool) -> dict[str, Json]:
+    return {
+        "name": tool.name,
+        "path": tool.path,
+        "sha256": tool.sha256,
+        "version": tool.version,
+        "setuid": tool.setuid,
+    }
+
+
+def _tool_text(tool: Tool) -> str:
+    digest = "no digest" if tool.sha256 is None else f"sha256 {tool.sha256[:16]}"
+    return f"{tool.name} {tool.version or '(tells no version)'} at {tool.path}, {digest}"
+
+
+def landrun(seen: Seen) -> Check:
+    """The sandbox of the stock comparators, started once to write where it may not."""
+    name, why = "landrun", "comparators run every build, export and kernel in it"
+    if seen.landrun is None:
+        return Check(name, Status.NOTE, "not on PATH", why, "install landrun, or name it: COMPARATOR_LANDRUN=/path")
+    facts = _tool_facts(seen.landrun)
+    said = _tool_text(seen.landrun)
+    if seen.landrun_enforces.works is False:
+        cure = "do not judge with it here: without Landlock in the kernel use bwrap; with it reinstall landrun"
+        known = seen.landlock_abi is None and seen.bwrap_works.works is True
+        status = Status.WARN if known else Status.BAD
+        return Check(name, status, f"{said}; {seen.landrun_enforces.said}", why, cure, facts)
+    return Check(name, Status.GOOD, f"{said}; a forbidden write was refused", why, None, facts)
+
+
+def bwrap(seen: Seen) -> Check:
+    """The sandbox of `lake comparator`, started once."""
+    name, why = "bwrap", "lake's own comparator runs every step in it"
+    if seen.bwrap is None:
+        return Check(name, Status.NOTE, "not on PATH", why, "apt-get install bubblewrap")
+    facts = _tool_facts(seen.bwrap)
+    said = _tool_text(seen.bwrap)
+    if seen.bwrap_works.works is False:
+        cure = "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), or user.max_user_namespaces > 0"
+        return Check(name, Status.WARN, f"{said}; does not start: {seen.bwrap_works.said}", why, cure, facts)
+    if seen.bwrap.setuid:
+        text = f"{said}; it is setuid, so the kernel takes our counters off at its start"
+        return Check(name, Status.WARN, text, why, f"sudo chmod u-s {seen.bwrap.path} (needs user namespaces)", facts)
+    return Check(name, Status.GOOD, f"{said}; starts", why, None, facts)
+
+
+def kernels(seen: Seen) -> Check:
+    """Proof checkers on PATH, by digest: two builds of one version are two kernels."""
+    name, why = "kernels", "a cost belongs to one binary with one configuration; the digest says which"
+    facts: dict[str, Json] = {"found": [_tool_facts(tool) for tool in seen.kernels]}
+    if not seen.kernels:
+        cure = "put a kernel on PATH, or set PROOFCOST_NANODA / PROOFCOST_SOKONANODA; `proofcost demo` needs none"
+        return Check(name, Status.NOTE, "none found", why, cure, facts)
+    return Check(name, Status.GOOD, "; ".join(_tool_text(tool) for tool in seen.kernels), why, None, facts)
+
+
+def lean(seen: Seen) -> Check:
+    """Lean's own tools."""
+    name, why = "lean", "a judge builds and exports with them; without them only ready exports can be checked"
+    facts: dict[str, Json] = {"found": [_tool_facts(tool) for tool in seen.lean_tools]}
+    if not any(tool.name == "lake" for tool in seen.lean_tools):
+        cure = "install elan (https://lean-lang.org/install)"
+        found = "; ".join(_tool_text(tool) for tool in seen.lean_tools)
+        return Check(name, Status.NOTE, "no lake on PATH" + (f"; {found}" if found else ""), why, cure, facts)
+    return Check(name, Status.GOOD, "; ".join(_tool_text(tool) for tool in seen.lean_tools), why, None, facts)
+
+
+# The store
+
+
+def store(seen: Seen) -> Check:
+    """Whether records can be kept, and by nobody else changed."""
+    name, why = "store", "who can write it can forge a cost; where there is no room a record is lost"
+    free = seen.store_free_bytes
+    facts: dict[str, Json] = {"path": seen.store, "free_bytes": free, "filesystem": seen.store_filesystem}
+    if seen.store_fault is not None:
+        return Check(name, Status.BAD, seen.store_fault, why, "proofcost doctor --store OTHER", facts)
+    where = seen.store + ("" if seen.store_exists else " (not made yet)")
+    if not seen.store_writable:
+        cure = f"sudo mkdir -p -m 700 {seen.store}, or name another with --store or PROOFCOST_STORE"
+        return Check(name, Status.BAD, f"{where}: may not be written by user {seen.uid}", why, cure, facts)
+    if free is not None and free < STORE_FREE_BAD_BYTES:
+        return Check(name, Status.BAD, f"{where}: {free // MIB} MiB free", why, f"df {seen.store}; free some", facts)
+    if free is not None and free < STORE_FREE_WARN_BYTES:
+        return Check(name, Status.WARN, f"{where}: {free // MIB} MiB free", why, f"df {seen.store}; free some", facts)
+    room = "" if free is None else f", {free // GIB} GiB free" if free >= GIB else f", {free // MIB} MiB free"
+    if seen.store_mended:
+        return Check(name, Status.NOTE, f"{where}: put right: {'; '.join(seen.store_mended)}", why, None, facts)
+    if seen.store_filesystem in ("tmpfs", "ramfs"):
+        said = f"{where}: in memory ({seen.store_filesystem}), gone after a restart{room}"
+        return Check(name, Status.NOTE, said, why, "name one on a disk with --store", facts)
+    if (seen.store_filesystem or "").startswith(("nfs", "cifs", "smb", "fuse", "9p", "virtiofs", "lustre", "ceph")):
+        said = f"{where}: on a network or user-space filesystem ({seen.store_filesystem}){room}"
+        cure = "keep the store on a local disk; copy it afterwards"
+        return Check(name, Status.NOTE, said, "each record waits for it before and after the command", cure, facts)
+    return Check(name, Status.GOOD, f"{where}: only its owner can write it{room}", why, None, facts)
+
+
+# The machine
+
+
+def clock(seen: Seen) -> Check:
+    """What keeps time."""
+    name, why = "clock", "wall time is the difference of two readings"
+    facts: dict[str, Json] = {"source": seen.clock_source, "read_ns": seen.clock_read_ns}
+    said = f"{seen.clock_source}, {seen.clock_read_ns} ns a reading"
+    if seen.clock_source in CLOCKS_COARSE:
+        cure = "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource"
+        return Check(name, Status.BAD, f"{said}: moves in steps of milliseconds", why, cure, facts)
+    if seen.clock_source is None:
+        return Check(name, Status.NOTE, "the source cannot be read", why, None, facts)
+    if seen.clock_source not in CLOCKS_GOOD:
+        cure = "look for `clocksource` in `dmesg`: the fast clock was found unstable, times may be as well"
+        return Check(name, Status.WARN, f"{said}: a slow clock", why, cure, facts)
+    return Check(name, Status.GOOD, said, why, None, facts)
+
+
+def governor(seen: Seen) -> Check:
+    """Who sets the CPU's speed."""
+    name, why = "governor", "a CPU that speeds up as it works gives short checks another price than long ones"
+    governors: list[Json] = [*seen.governors]
+    drivers: list[Json] = [*seen.frequency_drivers]
+    facts: dict[str, Json] = {"governors": governors, "drivers": drivers}
+    if not seen.governors:
+        return Check(name, Status.NOTE, "not visible: the hypervisor or the firmware sets the speed", why, None, facts)
+    said = ", ".join(seen.governors)
+    cure = "sudo cpupower frequency-set -g performance"
+    if seen.governors == ("performance",):
+        return Check(name, Status.GOOD, said, why, None, facts)
+    own = set(seen.frequency_drivers) & {"intel_pstate", "amd-pstate-epp"}
+    status = Status.NOTE if own and seen.governors == ("powersave",) else Status.WARN
+    return Check(name, status, said + (" (the hardware's own scaling)" if own else ""), why, cure, facts)
+
+
+def turbo(seen: Seen) -> Check:
+    """Whether the CPU may run faster than its nominal speed."""
+    name, why = (
+        "turbo",
+        "turbo depends on heat and on the other cores: times move by 10 % and more, instructions do not",
+    )
+    if seen.turbo is None:
+        return Check(name, Status.NOTE, "not visible: the hypervisor or the firmware decides", why)
+    if seen.turbo:
+        cure = "echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo"
+        if not set(seen.frequency_drivers) & {"intel_pstate", "intel_cpufreq"}:
+            cure = "echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost"
+        return Check(name, Status.NOTE, "on", why, cure)
+    return Check(name, Status.GOOD, "off", why)
+
+
+def smt(seen: Seen) -> Check:
+    """Two threads on a core."""
+    name, why = "smt", "a busy sibling slows a core by a third or more, and CPU time counts it as work"
+    facts: dict[str, Json] = {"cpus_count": seen.cpus_count, "cores_count": seen.cores_count}
+    if seen.threads_per_core is None:
+        return Check(name, Status.NOTE, f"{seen.cpus_count} CPUs, threads not visible", why, None, facts)
+    if seen.threads_per_core > 1:
+        said = f"{seen.cpus_count} CPUs on {seen.cores_count} cores: {seen.threads_per_core} threads each"
+        cure = "leave siblings idle while measuring, or: echo off | sudo tee /sys/devices/system/cpu/smt/control"
+        return Check(name, Status.NOTE, said, why, cure, facts)
+    return Check(
+        name, Status.GOOD, f"{seen.cpus_count} CPUs, one thread a core as far as can be seen", why, None, facts
+    )
+
+
+def cores(seen: Seen) -> Check:
+    """Unequal cores (benchexec #850)."""
+    name, why = "cores", "on unequal cores a time says as much about where the check ran as about the check"
+    facts: dict[str, Json] = {"kinds": [dict(kind) for kind in seen.core_kinds]}
+    if len(seen.core_kinds) > 1:
+        parts = [
+            f"{kind.get('cpus_count')} of {kind.get('counter_device') or kind.get('model') or 'a kind'}"
+            + (f" up to {kind['max_frequency_khz']} kHz" if kind.get("max_frequency_khz") else "")
+            for kind in seen.core_kinds
+        ]
+        cure = "run the judge on one kind: taskset -c LIST proofcost run -- JUDGE (lists: lscpu -e)"
+        return Check(name, Status.WARN, f"{len(parts)} kinds: {'; '.join(parts)}", why, cure, facts)
+    return Check(name, Status.GOOD, "all alike", why, None, facts)
+
+
+def numa(seen: Seen) -> Check:
+    """Memory at two distances."""
+    name, why = "numa", "memory of another node is slower, and where a check runs is left to chance"
+    facts: dict[str, Json] = {"nodes_count": seen.numa_nodes}
+    if seen.numa_nodes is not None and seen.numa_nodes > 1:
+        cure = "numactl --cpunodebind=0 --membind=0 proofcost run -- JUDGE"
+        return Check(name, Status.NOTE, f"{seen.numa_nodes} nodes", why, cure, facts)
+    return Check(name, Status.GOOD, "one node" if seen.numa_nodes else "no nodes told apart", why, None, facts)
+
+
+def memory(seen: Seen) -> Check:
+    """Memory that is free to be used."""
+    name, why = "memory", "a check that meets the end of memory is killed, and its cost is unknown"
+    facts: dict[str, Json] = {
+        "total_bytes": seen.memory_total_bytes,
+        "available_bytes": seen.memory_available_bytes,
+    }
+    said = f"{seen.memory_available_bytes // MIB} of {seen.memory_total_bytes // MIB} MiB available"
+    if seen.memory_available_bytes < MEMORY_LOW_BYTES:
+        return Check(
+            name, Status.WARN, said, why, "ps -eo pid,rss,comm --sort=-rss | head: end what is not needed", facts
+        )
+    return Check(name, Status.GOOD, said, why, None, facts)
+
+
+def swap(seen: Seen) -> Check:
+    """Swap lets an over-limit check crawl instead of ending."""
+    name, why = "swap", "a check that is too large crawls on swap instead of ending, and its wall time means nothing"
+    facts: dict[str, Json] = {"total_bytes": seen.swap_total_bytes, "used_bytes": seen.swap_used_bytes}
+    if not seen.swap_total_bytes:
+        return Check(name, Status.GOOD, "none", why, None, facts)
+    said = f"{seen.swap_total_bytes // MIB} MiB, {seen.swap_used_bytes // MIB} MiB in use"
+    status = Status.WARN if seen.swap_used_bytes else Status.NOTE
+    return Check(name, status, said, why, "sudo swapoff -a, or memory.swap.max = 0 for the judge", facts)
+
+
+def _per_mille(part: int, whole: int) -> int:
+    return part * 1000 // whole if whole > 0 else 0
+
+
+def _percent_text(per_mille: int) -> str:
+    return f"{per_mille // 10}.{per_mille % 10} %"
+
+
+def steal(seen: Seen) -> Check:
+    """Time that the hypervisor gave to others."""
+    name, why = "steal", "while the hypervisor runs another guest wall time grows, and part of it shows as CPU time"
+    if seen.steal_ns is None or seen.steal_since_boot_ns is None:
+        return Check(name, Status.NOTE, "the kernel does not tell", why)
+    now = _per_mille(seen.steal_ns, seen.sample_ns * seen.cpus_count)
+    ever = _per_mille(seen.steal_since_boot_ns, seen.uptime_ns * seen.cpus_count)
+    said = f"{_percent_text(ever)} of all CPU time since boot, {_percent_text(now)} just now"
+    facts: dict[str, Json] = {"since_boot_ns": seen.steal_since_boot_ns, "sample_ns": seen.steal_ns}
+    if max(now, ever) >= STEAL_WARN_PERCENT * 10:
+        cure = "measure on a machine of one's own, or keep only runs whose record shows no steal"
+        return Check(name, Status.WARN, said, why, cure, facts)
+    status = Status.NOTE if seen.steal_since_boot_ns else Status.GOOD
+    return Check(name, status, said if seen.steal_since_boot_ns else "none since boot", why, None, facts)
+
+
+def load(seen: Seen) -> Check:
+    """What else runs."""
+    name, why = (
+        "load",
+        "neighbours cost wall time, caches and turbo: on a busy host every method reads tens of ms too much",
+    )
+    hundredths = seen.load_1_minute_hundredths
+    facts: dict[str, Json] = {
+        "busy_ns": seen.busy_ns,
+        "sample_ns": seen.sample_ns,
+        "load_1_minute_hundredths": hundredths,
+    }
+    said = f"load {hundredths // 100}.{hundredths % 100:02d} on {seen.cpus_count} CPUs"
+    busy = 0
+    if seen.busy_ns is not None:
+        busy = _per_mille(seen.busy_ns, seen.sample_ns * seen.cpus_count)
+        said += f", {_percent_text(busy)} busy just now"
+    if busy >= BUSY_WARN_PERCENT * 10 or hundredths >= 50 * seen.cpus_count:
+        return Check(name, Status.WARN, said, why, "top: end or wait for what else runs", facts)
+    return Check(name, Status.GOOD, said, why, None, facts)
+
+
+def pressure(seen: Seen) -> Check:
+    """Pressure stall information."""
+    name, why = "pressure", "it tells how long work waited for CPU, memory or disk while a check ran"
+    if seen.pressure:
+        return Check(name, Status.GOOD, "the kernel tells", why)
+    return Check(name, Status.NOTE, "the kernel has no pressure figures", why, "boot with psi=1 (CONFIG_PSI)")
+
+
+def interpreter(seen: Seen) -> Check:
+    """The Python that launchers name: root's own, and new enough."""
+    name, why = (
+        "interpreter",
+        "launchers run it in the judge's trusted path at each call: who can change it can change verdicts",
+    )
+    oldest = ".".join(map(str, PYTHON_OLDEST))
+    new = [one for one in seen.interpreters if one.version[:2] >= PYTHON_OLDEST]
+    facts: dict[str, Json] = {
+        "found": [
+            {
+                "path": one.path,
+                "version": ".".join(map(str, one.version)),
+                "start_ns": one.start_ns,
+                "unsafe": one.unsafe,
+            }
+            for one in seen.interpreters
+        ]
+    }
+    cure = f"apt-get install python3 (the system's own, {oldest} or newer)"
+    if not new:
+        old = ", ".join(f"{one.path} {'.'.join(map(str, one.version))}" for one in seen.interpreters)
+        return Check(
+            name, Status.WARN, f"no system Python {oldest} or newer" + (f" ({old})" if old else ""), why, cure, facts
+        )
+    safe = [one for one in new if one.unsafe is None]
+    best = (safe or new)[0]
+    said = f"{best.path} {'.'.join(map(str, best.version))}"
+    if not safe:
+        return Check(name, Status.WARN, f"{said}: {best.unsafe}", why, cure, facts)
+    if best.start_ns is None:
+        return Check(name, Status.WARN, f"{said} does not start with -I -S", why, cure, facts)
+    said += f", starts in {best.start_ns // 100_000 / 10} ms with -I -S"
+    if best.start_ns > PYTHON_START_SLOW_NS:
+        cure = "measure again on an idle host; if it stays, name another interpreter (a shim on PATH costs 60 ms)"
+        return Check(name, Status.WARN, said + ": each call waits for it", why, cure, facts)
+    return Check(name, Status.GOOD, said + ", only root can change it", why, None, facts)
+
+
+def _soft(limits: Mapping[str, Json], name: str) -> int | None:
+    rlimits = limits.get("rlimits")
+    one = rlimits.get(name) if isinstance(rlimits, dict) else None
+    value = one.get("soft") if isinstance(one, dict) else None
+    return value if isinstance(value, int) else None
+
+
+def time_limit(seen: Seen) -> Check:
+    """RLIMIT_CPU adds up over threads (cases.md: conjectures-validator)."""
+    name, why = (
+        "time limit",
+        "RLIMIT_CPU counts all threads together: a checker on 4 threads dies after a quarter of it",
+    )
+    cpu = _soft(seen.limits, "cpu")
+    if cpu is None:
+        return Check(name, Status.GOOD, "no RLIMIT_CPU", why)
+    cure = "limit wall time instead (proofcost run --timeout), and `ulimit -t unlimited` before the judge"
+    return Check(name, Status.WARN, f"RLIMIT_CPU {cpu} s: SIGXCPU ends what uses more", why, cure)
+
+
+def resource_limits(seen: Seen) -> Check:
+    """Limits that make a check fail without evidence of why."""
+    name, why = (
+        "limits",
+        "a limit on addresses, files or descriptors fails a check in a way that looks like a rejection",
+    )
+    parts: list[str] = []
+    for key, text in (("as", "RLIMIT_AS"), ("data", "RLIMIT_DATA"), ("rss", "RLIMIT_RSS"), ("fsize", "RLIMIT_FSIZE")):
+        value = _soft(seen.limits, key)
+        if value is not None:
+            parts.append(f"{text} {value} bytes")
+    files = _soft(seen.limits, "nofile")
+    need = 2 * seen.cpus_count + DESCRIPTORS_KEPT
+    if files is not None and files < need:
+        parts.append(f"RLIMIT_NOFILE {files} (exec stamps want {need})")
+    if not parts:
+        return Check(name, Status.GOOD, "nothing in the way", why)
+    return Check(name, Status.WARN, "; ".join(parts), why, "ulimit -v unlimited -f unlimited -n 4096 before the judge")
+
+
+def _cgroup_limit(seen: Seen, name: str) -> tuple[Json, str]:
+    limit = seen.limits.get(name)
+    if not isinstance(limit, dict) or limit.get("value") is None:
+        return None, ""
+    return limit["value"], f" ({limit.get('scope')})"
+
+
+def cgroup_limits(seen: Seen) -> Check:
+    """What our cgroup and those above it allow."""
+    name, why = (
+        "cgroup limits",
+        "a quota stops a check in mid-run and shows as wall time; a memory limit with swap makes it crawl",
+    )
+    parts: list[str] = []
+    status, cure = Status.GOOD, None
+    memory_limit, memory_scope = _cgroup_limit(seen, "cgroup_memory_bytes")
+    swap_limit, swap_scope = _cgroup_limit(seen, "cgroup_swap_bytes")
+    quota, quota_scope = _cgroup_limit(seen, "cgroup_cpu")
+    if isinstance(memory_limit, int):
+        parts.append(f"memory {memory_limit // MIB} MiB{memory_scope}")
+        status = Status.NOTE
+        together = "together" in swap_scope
+        tight = isinstance(swap_limit, int) and (swap_limit <= memory_limit if together else swap_limit == 0)
+        if seen.swap_total_bytes and not tight:
+            parts.append("but swap beyond it")
+            status, cure = Status.WARN, "set memory.swap.max = 0 (docker: --memory-swap equal to --memory)"
+    if isinstance(quota, dict):
+        parts.append(f"CPU {quota.get('numerator')}/{quota.get('denominator')}{quota_scope}")
+        if status is not Status.WARN:
+            status, cure = Status.WARN, "give whole CPUs (cpuset, docker --cpuset-cpus) instead of a quota (--cpus)"
+    affinity = seen.limits.get("affinity_cpus_count")
+    if isinstance(affinity, int) and affinity < seen.cpus_count:
+        parts.append(f"{affinity} of {seen.cpus_count} CPUs by affinity")
+        status = Status.NOTE if status is Status.GOOD else status
+    return Check(name, status, "; ".join(parts) or "none", why, cure, {"limits": dict(seen.limits)})
+
+
+def identity(seen: Seen) -> Check:
+    """Whether this machine can be told from others, and others from it."""
+    name, why = "identity", "figures of two machines must never be taken for those of one"
+    if seen.other_boots_at_once:
+        boots: list[Json] = [*seen.other_boots_at_once]
+        cure = "sudo rm /etc/machine-id && sudo systemd-machine-id-setup on the copy, and a store of its own"
+        said = (
+            f"this host's id in the store was used under another boot while this one ran: {', '.join(map(str, boots))}"
+        )
+        return Check(name, Status.BAD, said + "; two machines share one machine-id", why, cure, {"boots": boots})
+    if seen.machine_id_reason is not None:
+        cure = "sudo systemd-machine-id-setup (or dbus-uuidgen --ensure=/etc/machine-id)"
+        return Check(name, Status.NOTE, seen.machine_id_reason, why, cure)
+    return Check(name, Status.GOOD, "has a machine-id", why)
+
+
+ALL: tuple[Callable[[Seen], Check], ...] = (
+    counters,
+    software_counters,
+    exec_stamps,
+    cgroup,
+    landlock,
+    landrun,
+    bwrap,
+    kernels,
+    lean,
+    store,
+    interpreter,
+    time_limit,
+    resource_limits,
+    cgroup_limits,
+    clock,
+    governor,
+    turbo,
+    smt,
+    cores,
+    numa,
+    memory,
+    swap,
+    steal,
+    load,
+    pressure,
+    identity,
+)
+
+
+def examine(seen: Seen) -> list[Check]:
+    """Every check, in the order in which they are shown."""
+    return [check(seen) for check in ALL]
+
+
+def worst(checks: list[Check]) -> Status:
+    """The gravest status among the checks."""
+    order = list(Status)
+    return max((check.status for check in checks), key=order.index, default=Status.GOOD)

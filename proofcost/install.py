@@ -1,0 +1,227 @@
+"""`proofcost install DIR`: write launchers that a judge's configuration can name for good, and the meter beside them.
+
+DIR gets `phase`, `landrun`, `meter/` (one tree: `proofcost/{__init__.py, harness/, adapters/}`, compiled) and `manifest.json`, which
+lists every file with its digest; `--undo` removes exactly what it lists.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from proofcost.adapters import comparator, launchers
+from proofcost.harness import digest, meter, spawn, store
+from proofcost.harness.version import VERSION
+
+MANIFEST = "manifest.json"
+METER = "meter"
+# What the entrances need of adapters/; the rest stays out of the trusted path.
+ENTRANCES = ("__init__.py", "bwrap.py", "entrance.py", "landrun.py", "phase.py")
+USAGE_ERROR = 2
+DONE = 0
+
+
+class InstallError(Exception):
+    """What is wrong, where, and how to mend it; one line."""
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The command line of `install`."""
+    parser = subparsers.add_parser(
+        "install",
+        help="write launchers for a judge's configuration",
+        description="Write launchers that a judge's configuration can name for good, and print the lines to paste into it.",
+    )
+    parser.add_argument("directory", metavar="DIR", help="where the launchers go; not the store")
+    parser.add_argument("--store", metavar="DIR", help="where records go (default: $PROOFCOST_STORE, else by user)")
+    parser.add_argument("--landrun", metavar="PATH", help="the real landrun (default: $COMPARATOR_LANDRUN, else found on PATH)")
+    parser.add_argument("--comparator", metavar="PATH", help="a comparator to look into: does it have the measurement hook?")
+    parser.add_argument("--strict", action="store_true", help="refuse (exit 125) rather than run unmeasured")
+    parser.add_argument("--kill-stragglers", action="store_true", help="kill what outlives a call instead of reporting it")
+    parser.add_argument("--cgroup", choices=("auto", "off"), default="auto", help="use a cgroup for each call (default auto)")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--off", action="store_true", help="make the launchers in DIR plain execs, at once")
+    which.add_argument("--on", action="store_true", help="measure again after --off")
+    which.add_argument("--undo", action="store_true", help="remove what install wrote into DIR; the store stays")
+    parser.set_defaults(main=main)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Install, switch or undo. Returns 0, or 2 with one line on stderr."""
+    directory = Path(store.absolute(args.directory))
+    try:
+        if args.undo:
+            undo(directory)
+        elif args.off or args.on:
+            switch(directory, on=args.on)
+        else:
+            install(directory, args)
+    except (InstallError, store.StoreFault) as error:
+        meter.say(str(error))
+        return USAGE_ERROR
+    except OSError as error:
+        meter.say(f"{error.filename or directory}: {error.strerror}; nothing more was changed")
+        return USAGE_ERROR
+    return DONE
+
+
+def install(directory: Path, args: argparse.Namespace) -> None:
+    """Write everything, then the manifest, then say what to paste. Raises InstallError, StoreFault, OSError."""
+    place = store.absolute(args.store) if args.store else store.default_place(dict(os.environ), os.geteuid())
+    if store.is_inside(str(directory), place) or store.is_inside(place, str(directory / METER)):
+        raise InstallError(f"{directory}: the store ({place}) may hold nothing executable; choose a folder outside it")
+    if directory.exists() and not directory.is_dir():
+        raise InstallError(f"{directory}: is not a folder; name one for the launchers")
+    foreign = [name for name in launchers.LAUNCHERS if (directory / name).exists()]
+    if foreign and not (directory / MANIFEST).exists():
+        raise InstallError(f"{directory / foreign[0]}: exists and is not ours (no {MANIFEST}); choose another folder")
+    store.check_place(place, [])
+    store.make_folder(place + "/sessions")
+    directory.mkdir(parents=True, exist_ok=True)
+
+    interpreter = launchers.choose_interpreter()
+    tree_digest = copy_meter(directory, interpreter)
+    options = launchers.Options(place, str(directory / METER), interpreter)
+    options.strict, options.kill_stragglers, options.cgroup = args.strict, args.kill_stragglers, args.cgroup
+    options.digest = tree_digest
+    reals = {"phase": "", "landrun": find_landrun(args.landrun, directory)}
+    for name in launchers.LAUNCHERS:
+        launchers.write(str(directory / name), launchers.text_of(name, reals[name], options))
+    write_manifest(directory, place, interpreter, tree_digest, reals)
+    report(directory, args, place, interpreter, reals["landrun"])
+
+
+def copy_meter(directory: Path, interpreter: str) -> str:
+    """Copy the meter's files beside the launchers and compile them; returns the digest over them."""
+    source = Path(__file__).resolve().parent
+    fresh = directory / (METER + ".new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    package = fresh / "proofcost"
+    package.mkdir(parents=True)
+    shutil.copyfile(source / "__init__.py", package / "__init__.py")
+    for room, names in (("harness", None), ("adapters", ENTRANCES)):
+        (package / room).mkdir()
+        for file in sorted((source / room).iterdir()):
+            wanted = file.suffix in (".py", ".json") if names is None else file.name in names
+            if wanted:
+                shutil.copyfile(file, package / room / file.name)
+    tree_digest = digest.of_tree(str(package))
+    compile_tree = ["-I", "-S", "-m", "compileall", "-q", "-s", str(fresh), "-p", str(directory / METER), str(fresh)]
+    for command in ([interpreter, *compile_tree], launchers.bundle_command(interpreter, str(fresh))):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            shutil.rmtree(fresh, ignore_errors=True)
+            raise InstallError(f"{interpreter}: cannot compile the meter: {(done.stdout + done.stderr).strip()[:200]!r}")
+    old = directory / METER
+    shutil.rmtree(old, ignore_errors=True)
+    fresh.rename(old)
+    return tree_digest
+
+
+def find_landrun(given: str | None, directory: Path) -> str:
+    """The real landrun's absolute path; the bare name, looked up at each call, when there is none yet."""
+    name = given or os.environ.get("COMPARATOR_LANDRUN") or "landrun"
+    found = spawn.find_program(name)
+    if found is None:
+        if given is not None:
+            raise InstallError(f"--landrun {given}: no such program, or not executable; name the real landrun")
+        return "landrun"
+    path = os.path.abspath(found)
+    if Path(path).parent == directory:
+        raise InstallError(f"{path}: is our own launcher; name the real landrun with --landrun")
+    return path
+
+
+def write_manifest(directory: Path, place: str, interpreter: str, tree_digest: str, reals: dict[str, str]) -> None:
+    """List what was written, so that it can be verified and undone."""
+    files = [path for path in sorted((directory / METER).rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
+    files += [directory / name for name in launchers.LAUNCHERS]
+    content = {
+        "proofcost": VERSION,
+        "store": place,
+        "interpreter": interpreter,
+        "meter_digest": tree_digest,
+        "real": reals,
+        "files": {str(path.relative_to(directory)): digest.of_file(str(path), None)[0] for path in files},
+    }
+    text = json.dumps(content, indent=1, sort_keys=True) + "\n"
+    temporary = directory / (MANIFEST + ".new")
+    temporary.write_text(text)
+    temporary.replace(directory / MANIFEST)
+
+
+def read_manifest(directory: Path) -> dict[str, object]:
+    """The manifest of an earlier install. Raises InstallError."""
+    path = directory / MANIFEST
+    try:
+        content = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise InstallError(f"{path}: not there, so nothing was installed in {directory}") from None
+    except ValueError as error:
+        raise InstallError(f"{path}: damaged ({error}); install again") from None
+    if not isinstance(content, dict) or not isinstance(content.get("real"), dict):
+        raise InstallError(f"{path}: not a manifest of ours; install again")
+    return content
+
+
+def switch(directory: Path, on: bool) -> None:
+    """Exchange each launcher for a plain exec, or bring the measuring one back."""
+    content = read_manifest(directory)
+    reals = content["real"]
+    assert isinstance(reals, dict)
+    for name in launchers.LAUNCHERS:
+        path, kept = directory / name, directory / f"{name}.measuring"
+        if on:
+            if kept.exists():
+                kept.replace(path)
+        elif not kept.exists():
+            shutil.copy2(path, kept)
+            launchers.write(str(path), launchers.off_text(name, str(reals.get(name, ""))))
+    print(f"{directory}: launchers {'measure again' if on else 'are plain execs now; --on brings measuring back'}")
+
+
+def undo(directory: Path) -> None:
+    """Remove exactly what install wrote."""
+    content = read_manifest(directory)
+    for name in launchers.LAUNCHERS:
+        (directory / name).unlink(missing_ok=True)
+        (directory / f"{name}.measuring").unlink(missing_ok=True)
+    shutil.rmtree(directory / METER, ignore_errors=True)
+    (directory / MANIFEST).unlink()
+    left = sorted(path.name for path in directory.iterdir())
+    if not left:
+        directory.rmdir()
+    kept = f"; kept what is not ours: {', '.join(left)}" if left else ""
+    print(f"{directory}: removed{kept}. Records stay in {content.get('store')}. Take the lines out of the judge's configuration.")
+
+
+def report(directory: Path, args: argparse.Namespace, place: str, interpreter: str, landrun: str) -> None:
+    """What was written and the lines to paste."""
+    phase, shim = directory / "phase", directory / "landrun"
+    print(f"launchers   {phase}\n            {shim}  (real landrun: {landrun})\nrecords     {place}\ninterpreter {interpreter}")
+    for path in (interpreter, str(directory), place):
+        if not launchers.is_root_owned(path):
+            print(f"note        {path} can be changed by others than root: good on a desk, not in a judge that matters")
+    if not os.path.isabs(landrun):
+        print("warning     no landrun found: it is looked up on the judge's PATH at each call, and a call fails where there is none")
+    print()
+    hook: bool | None = None
+    if args.comparator is not None:
+        hook = comparator.has_hook(args.comparator)
+    if hook is not False:
+        known = "has the hook" if hook else "if your comparator has the measurement hook (check with --comparator PATH; most releases do not)"
+        print(f"comparator  {known}; in its config.json:\n    \"measurement_command\": {json.dumps([str(phase)])}")
+        print("otherwise, for any comparator, in its environment:" if hook is None else "or, challenge calls included, in its environment:")
+    else:
+        print(f"comparator  {args.comparator} has no measurement hook: it would ignore `measurement_command` silently. In its environment:")
+    print(f"    COMPARATOR_LANDRUN={shim}")
+    print("\nUnder systemd, for memory of each call's whole tree on a cgroup v2 host, delegate a slice and start the judge below it:")
+    print("    [Service]\n    Delegate=yes\n    ExecStart=proofcost run -- JUDGE")
+    print(f"\nswitch off at once: proofcost install {directory} --off   remove: proofcost install {directory} --undo")
+
+
+if __name__ == "__main__":
+    sys.exit("call it as: proofcost install DIR")

@@ -1,0 +1,219 @@
+"""`proofcost run -- JUDGE...`: run any judge or command, and record it and every sandboxed call in it.
+
+The judge gets COMPARATOR_LANDRUN (or a PATH) that names launchers of this very session; everything else it gets as from the
+shell. Exit: as the judge; 2 when nothing was started because of a wrong call.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+
+from proofcost.adapters import launchers
+from proofcost.harness import meter, outcome, signals, spawn, store, whole
+from proofcost.harness.plan import Plan
+from proofcost.harness.record import Json, escape_text
+
+DESCRIPTION = "Run any judge or command; every sandboxed call in it and the whole are recorded, its verdict is unchanged."
+
+# These hand the work to something else and wait: measuring them measures an idle client.
+_CLIENTS = {
+    "systemd-run": "systemd-run [OPTIONS] proofcost run -- JUDGE",
+    "docker": "docker run [OPTIONS] IMAGE proofcost run -- JUDGE",
+    "podman": "podman run [OPTIONS] IMAGE proofcost run -- JUDGE",
+    "nerdctl": "nerdctl run [OPTIONS] IMAGE proofcost run -- JUDGE",
+    "kubectl": "proofcost run -- JUDGE as the container's own command",
+    "srun": "srun [OPTIONS] proofcost run -- JUDGE",
+    "sbatch": "`proofcost run -- JUDGE` inside the batch script",
+    "ssh": "ssh HOST proofcost run -- JUDGE",
+}
+# Environment variables by which judges are told where a sandbox is, and the launcher that stands there.
+_SHIMMED = {"COMPARATOR_LANDRUN": "landrun"}
+_EXEC_DIRECTORIES = ("XDG_RUNTIME_DIR", "TMPDIR")
+
+
+class UsageError(Exception):
+    """The call was wrong; nothing was started. One line."""
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The command line of `run`."""
+    parser = subparsers.add_parser(
+        "run",
+        help="run a judge or command and record what it cost",
+        description=DESCRIPTION,
+        usage="proofcost run [OPTIONS] -- JUDGE [ARGUMENT...]",
+    )
+    parser.add_argument("-l", "--label", action="append", default=[], metavar="K=V", help="label every record of this run")
+    parser.add_argument("--store", metavar="DIR", help="where records go (default: $PROOFCOST_STORE, else by user)")
+    parser.add_argument("--timeout", metavar="T", help="kill the judge and all it started after T (90, 90s, 15m, 2h)")
+    parser.add_argument("--memory", metavar="M", help="limit the judge and all it starts to M (8G, 512M), swap included")
+    parser.add_argument("--strict", action="store_true", help="refuse (exit 125) rather than run unmeasured")
+    parser.add_argument("--kill-stragglers", action="store_true", help="kill what outlives a call instead of reporting it")
+    parser.add_argument("--cgroup", choices=("auto", "off"), default="auto", help="use a cgroup for each call (default auto)")
+    parser.add_argument(
+        "--shims", choices=("env", "path", "none"), default="env",
+        help="how the judge finds our launchers: COMPARATOR_LANDRUN, PATH, or not at all (default env)",
+    )  # fmt: skip
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- JUDGE...", help=argparse.SUPPRESS)
+    parser.set_defaults(main=main)
+
+
+def parse_labels(given: list[str]) -> dict[str, Json]:
+    """{key: value} from K=V words. Raises UsageError."""
+    labels: dict[str, Json] = {}
+    for word in given:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise UsageError(f"label {word!r}: not of the form KEY=VALUE; write for example -l kernel=nanoda")
+        labels[escape_text(key)] = escape_text(value)
+    return labels
+
+
+_TIME_UNITS = {"": 10**9, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "ms": 10**6}
+_BYTE_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
+
+
+def parse_quantity(text: str, units: dict[str, int], option: str, example: str) -> int:
+    """A positive whole number with a unit of `units`, in the smallest unit. Raises UsageError."""
+    digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    unit = text[len(digits) :]
+    unit = unit.removesuffix("B") if unit not in units else unit
+    if not digits.isascii() or not digits.isdigit() or unit not in units or int(digits) == 0 or int(digits) * units[unit] >= 1 << 63:
+        raise UsageError(f"{option} {text!r}: not a positive whole number with a unit of {', '.join(filter(None, units))}; {example}")
+    return int(digits) * units[unit]
+
+
+def find_command(words: list[str]) -> list[str]:
+    """The judge's argv from what stands after our options. Raises UsageError."""
+    if words and words[0] != "--":
+        raise UsageError(f"{words[0]!r}: put `--` between our options and the judge: proofcost run [OPTIONS] -- JUDGE")
+    command = words[1:]
+    if not command or not command[0]:
+        raise UsageError("no judge given; usage: proofcost run [OPTIONS] -- JUDGE [ARGUMENT...]")
+    client = os.path.basename(command[0])
+    if client in _CLIENTS and not (client == "systemd-run" and "--scope" in command):
+        raise UsageError(f"{client} only waits for what it starts elsewhere: nothing would be measured; write {_CLIENTS[client]}")
+    return command
+
+
+def judge_config(command: list[str]) -> str | None:
+    """The judge's configuration file: the first existing `.json` among its arguments."""
+    for word in command[1:]:
+        path = word.partition("=")[2] if word.startswith("-") else word
+        if path.endswith(".json") and os.path.isfile(path):
+            return path
+    return None
+
+
+def _launcher_directory() -> str:
+    """A new directory of ours from which programs may be started. Raises UsageError."""
+    candidates = [os.environ[name] for name in _EXEC_DIRECTORIES if os.environ.get(name)] + ["/tmp", "/var/tmp", os.getcwd()]
+    for parent in candidates:
+        try:
+            if os.statvfs(parent).f_flag & os.ST_NOEXEC:
+                continue
+            made = tempfile.mkdtemp(prefix="proofcost-", dir=parent)
+            os.chmod(made, 0o755)
+            return made
+        except OSError:
+            continue
+    raise UsageError(f"no directory for launchers that may execute: tried {', '.join(candidates)}; set TMPDIR, or use --shims none")
+
+
+def write_launchers(plan: Plan, directory: str, shims: str) -> dict[str, str]:
+    """Write this run's launchers; returns the environment variables that point the judge at them."""
+    tree = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    options = launchers.Options(plan.store, tree, launchers.choose_interpreter())
+    options.session, options.strict = plan.session, plan.strict
+    options.kill_stragglers, options.cgroup = plan.kill_stragglers, plan.cgroup
+    changed: dict[str, str] = {}
+    for variable, name in _SHIMMED.items():
+        real = os.environ.get(variable) or name
+        found = spawn.find_program(real)
+        path = os.path.join(directory, name)
+        launchers.write(path, launchers.text_of(name, os.path.abspath(found) if found else real, options))
+        if shims == "env":
+            changed[variable] = path
+    if shims == "path":
+        changed["PATH"] = directory + os.pathsep + os.environ.get("PATH", os.defpath)
+    return changed
+
+
+def plan_of(args: argparse.Namespace) -> Plan:
+    """What is to be measured, from the command line. Raises UsageError."""
+    plan = Plan(find_command(args.command), "run")
+    plan.labels = parse_labels(args.label)
+    if args.timeout is not None:
+        plan.timeout_ns = parse_quantity(args.timeout, _TIME_UNITS, "--timeout", "write for example --timeout 15m")
+    if args.memory is not None:
+        plan.memory_limit_bytes = parse_quantity(args.memory, _BYTE_UNITS, "--memory", "write for example --memory 8G")
+    plan.store = store.absolute(args.store) if args.store else store.default_place(dict(os.environ), os.geteuid())
+    plan.strict, plan.kill_stragglers, plan.cgroup = args.strict, args.kill_stragglers, args.cgroup
+    plan.phase_understood, plan.phase_known_by = "whole", "run"
+    plan.target = plan.argv
+    plan.judge_config = judge_config(plan.argv)
+    plan.session = whole.new_session()
+    return plan
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the judge. Returns its exit code, or does not return: dies by the signal the judge died of."""
+    try:
+        plan = plan_of(args)
+    except UsageError as error:
+        meter.say(str(error))
+        return 2
+    spawn.keep_standard_descriptors_closed()
+    inherited = signals.Inherited()
+    directory: str | None = None
+    one = whole.Whole(plan, inherited)
+    before = dict(os.environ)
+    try:
+        signals.block_all()
+        if args.shims != "none":
+            directory = _launcher_directory()
+            os.environ.update(write_launchers(plan, directory, args.shims))
+        one.sample_paths([os.getcwd()])
+        one.prepare()
+    except (UsageError, whole.LimitNotPossible) as error:
+        one.abandon()
+        _remove(directory)
+        meter.say(str(error))
+        return 2
+    except BaseException as fault:
+        # Without a store the launchers would fail one by one: the judge runs as if we were not there.
+        os.environ.clear()
+        os.environ.update(before)
+        _remove(directory)
+        return meter.refuse_or_run(plan, inherited, fault, one)
+    status = meter.run_to_end(one)
+    _remove(directory)
+    if one.child.exec_error is not None:
+        meter.say(f"{plan.argv[0]}: {os.strerror(one.child.exec_error.errno or 0)}")
+    _show(plan)
+    if os.WIFSIGNALED(status):
+        sys.stdout.flush()
+        signals.die_by(os.WTERMSIG(status))
+    return outcome.exit_code(status)
+
+
+def _remove(directory: str | None) -> None:
+    if directory is not None:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _show(plan: Plan) -> None:
+    """The table, for a person who watches; a fault here costs the table and nothing else."""
+    if not os.isatty(2):
+        return
+    try:
+        from rich.console import Console
+
+        from proofcost.harness.reading import read_store
+        from proofcost.reports.table import render
+
+        render(read_store(f"{plan.store}/sessions/{plan.session}").records, Console(stderr=True))
+    except Exception as error:
+        meter.say(f"no table: {type(error).__name__}: {error}; proofcost show {plan.session} may tell more")
