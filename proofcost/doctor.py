@@ -57,7 +57,7 @@ def _clean(text: str, length: int = 200) -> str:
     return record.escape_text(lines[0].strip())[:length] if lines else ""
 
 
-def _ask(*command: str, seconds: float = ANSWER_S) -> tuple[int | None, str]:
+def _ask(*command: str) -> tuple[int | None, str]:
     """(exit status, what it printed) of a command with no input; status None when it cannot run or does not end."""
     try:
         done = subprocess.run(
@@ -65,13 +65,13 @@ def _ask(*command: str, seconds: float = ANSWER_S) -> tuple[int | None, str]:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=seconds,
+            timeout=ANSWER_S,
             check=False,
         )
     except OSError as error:
         return None, error.strerror or str(error)
     except subprocess.TimeoutExpired:
-        return None, f"no answer in {seconds} s"
+        return None, f"no answer in {ANSWER_S} s"
     return done.returncode, done.stdout.decode("utf-8", "replace")
 
 
