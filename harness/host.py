@@ -312,7 +312,9 @@ def disturbance(
     for name, file, unit, method in _FIGURES:
         first = before.get(name)
         last = after.get(name)
-        if first is None or last is None:
+        if name not in before or name not in after:
+            found[name] = unavailable(unit, method, "the meter did not read it")
+        elif first is None or last is None:
             found[name] = unavailable(unit, method, _why(proc, file))
         elif last < first:
             # Seen with steal after a live migration, and by suspended virtual CPUs.

@@ -521,6 +521,11 @@ def test_a_host_without_psi_and_swap_figures_says_unavailable_and_why(tmp_path: 
         assert (found[name]["value"], found[name]["status"], found[name]["reason"]) == (None, "unavailable", reason)
 
 
+def test_a_snapshot_that_failed_does_not_blame_the_host() -> None:
+    found = host.disturbance(host.snapshot(), {})
+    assert {figure["reason"] for figure in found.values()} == {"the meter did not read it"}
+
+
 def test_a_total_that_goes_back_is_no_figure() -> None:
     found = host.disturbance({"steal": 20}, {"steal": 10})["steal"]
     assert (found["value"], found["status"]) == (None, "unavailable")
