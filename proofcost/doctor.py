@@ -454,11 +454,11 @@ def as_json(checks: list[Check], place: str) -> str:
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
-    """Add `doctor` to the command line; the chosen command's function is `args.main`."""
+    """Add `doctor` to the command line; the chosen command's function is `args.run`."""
     parser = subparsers.add_parser("doctor", help="can this host measure and sandbox?", description=__doc__)
     parser.add_argument("--store", metavar="PATH", help="the store to look at (default: where records go)")
     parser.add_argument("--json", action="store_true", help="machine-readable")
-    parser.set_defaults(main=main)
+    parser.set_defaults(run=main)
     return parser
 
 

@@ -427,7 +427,7 @@ def parser() -> argparse.ArgumentParser:
 
 def run(*words: str) -> int:
     args = parser().parse_args(["doctor", *words])
-    return int(args.main(args))
+    return int(args.run(args))
 
 
 @pytest.fixture
