@@ -17,7 +17,7 @@ from pathlib import Path
 
 from proofcost import doctor_checks
 from proofcost.doctor_checks import Check, Counter, Interpreter, Seen, Status, Tool, Tried
-from proofcost.harness import cgroup, digest, host, hostclass, libc, limits, perf, procfs, record, store
+from proofcost.harness import cgroup, digest, hierarchy, host, hostclass, libc, limits, perf, procfs, record, store
 from proofcost.harness.record import Json
 
 SCHEMA = 1
@@ -113,10 +113,11 @@ def look_counters() -> tuple[dict[str, Counter], Tried]:
 
 def look_cgroup() -> dict[str, object]:
     """Make a cgroup as the meter would, have a child enter it, read it, remove it."""
-    own = cgroup.find_own()
+    own = hierarchy.find_own()
     group = cgroup.Group(own.kind)
     group.make(
-        {name: cgroup.base_for(own, name) for name in cgroup.wanted(own)}, f"{cgroup.PREFIX}-doctor-{os.getpid()}"
+        {name: hierarchy.base_for(own, name) for name in hierarchy.wanted(own)},
+        f"{hierarchy.PREFIX}-doctor-{os.getpid()}",
     )
     made: dict[str, str] = dict(group.dirs)
     child = Tried(None)
