@@ -1,7 +1,7 @@
 """What a comparator says of itself: whether it has the measurement hook.
 
-A comparator without the hook ignores an added `measurement_command` silently (its configuration is read field by field), so the
-binary is asked before anybody relies on it: the key's name stands in a comparator that reads it.
+A comparator without the hook ignores an added `measurement_command` silently (its configuration is read field by
+field), so the binary is asked before anybody relies on it: the key's name stands in a comparator that reads it.
 """
 
 HOOK_KEY = b"measurement_command"

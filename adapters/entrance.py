@@ -1,12 +1,12 @@
 """What every entrance's launcher hands over, and the way from there into the meter and out with a status.
 
-A launcher is a small script with its configuration baked in (adapters/launchers.py writes it). It catches what stops this module
-from being imported; from here on harness/meter.py holds the rule that a verdict never changes.
+A launcher is a small script with its configuration baked in (adapters/launchers.py writes it). It catches what stops
+this module from being imported; from here on harness/meter.py holds the rule that a verdict never changes.
 """
 
 import os
 
-from proofcost.harness import meter, session, spawn
+from proofcost.harness import policy, session, spawn
 from proofcost.harness.plan import UNKNOWN, Plan
 from proofcost.harness.signals import Inherited
 
@@ -60,7 +60,7 @@ def pass_through_if_measured(argv: list[str], inherited: Inherited) -> None:
     """Become the command when another entrance's meter is our direct parent: it measures this call already."""
     if session.is_launcher(os.getppid()):
         error = spawn.replace_by(argv, inherited)
-        meter.say(f"{argv[0]}: {os.strerror(error.errno or 0)}")
+        policy.say(f"{argv[0]}: {os.strerror(error.errno or 0)}")
         os._exit(spawn.exit_code_of(error))
 
 
@@ -68,7 +68,7 @@ def try_to(plan: Plan, understand: "Callable[[Plan], None]") -> None:
     """Interpret the command line. One that cannot be is run and recorded as `unknown`, with what went wrong."""
     try:
         understand(plan)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  # an odd command line costs its interpretation, never its run
         plan.phase_understood = plan.phase_given or UNKNOWN
         plan.notes.append(f"{type(error).__name__}: {error}")
 

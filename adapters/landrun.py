@@ -1,7 +1,7 @@
 """landrun's command line, what a comparator means by it, and the `landrun` entrance (a COMPARATOR_LANDRUN).
 
-Read tolerantly: a shape that is not known is `unknown` and runs. Flags as of landrun 0.1.18; both `-flag` and `--flag`, values as the
-next word or after `=`, path lists by comma.
+Read tolerantly: a shape that is not known is `unknown` and runs. Flags as of landrun 0.1.18; both `-flag` and `--flag`,
+values as the next word or after `=`, path lists by comma.
 """
 
 import os
@@ -60,8 +60,9 @@ def understand(plan: Plan) -> None:
 def understand_target(plan: Plan) -> None:
     """Phase, module and kernel from the program that runs in a sandbox as comparators call it.
 
-    `lake build M` builds; a program that is given a module, `--` and names exports; a program whose last argument is a file that
-    was granted to it checks. Challenge and solution look alike from here: readers tell them by the judge's configuration.
+    `lake build M` builds; a program that is given a module, `--` and names exports; a program whose last argument is a
+    file that was granted to it checks. Challenge and solution look alike from here: readers tell them by the judge's
+    configuration.
     """
     target = plan.target
     if not target:

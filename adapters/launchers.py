@@ -1,6 +1,6 @@
-"""Writes launchers: small scripts with an absolute interpreter and their configuration baked in, so that they work in an empty
-environment. A launcher must never turn a fault of Python or of ours into a verdict: whatever it can catch before the command starts
-ends in a plain exec of the command (or, strict, in 125).
+"""Writes launchers: small scripts with an absolute interpreter and their configuration baked in, so that they work in
+an empty environment. A launcher must never turn a fault of Python or of ours into a verdict: whatever it can catch
+before the command starts ends in a plain exec of the command (or, strict, in 125).
 
 Not part of the meter: `install` and `run` use it.
 """
@@ -13,7 +13,8 @@ from proofcost.harness import session
 from proofcost.harness.version import VERSION
 
 LAUNCHERS = ("phase", "landrun")
-# -I: no environment, no user site; -S: no site-packages. One word, for `#!`. Warnings are silenced in the script itself:
+# -I: no environment, no user site; -S: no site-packages. One word, for `#!`. Warnings are silenced in the script
+# itself:
 # -W ignore would import `warnings` (0.4 ms).
 INTERPRETER_FLAGS = "-IS"
 BUNDLE = "bundle"
@@ -29,7 +30,8 @@ STORE, REAL, STRICT, TREE = {store!r}, {real!r}, {strict!r}, {tree!r}
 
 
 def from_one_file():
-    """Take the meter's modules from one compiled file beside the tree: 1.3 ms less than from 28. Without it, the tree."""
+    """Take the meter's modules from one compiled file beside the tree: 1.3 ms less than from 28. Without it, the tree.
+    """
     import marshal
     from _frozen_importlib_external import MAGIC_NUMBER
 
@@ -81,9 +83,9 @@ def run_or_refuse(fault):
         os.makedirs(STORE + "/marks", mode=0o700, exist_ok=True)
         path = f"{{STORE}}/marks/{{time.time_ns()}}-{{os.getpid()}}.json"
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        line = f'{{{{"schema":1,"event":"mark","fault":"{{text}}","policy":"run","entrance":"{name}","version":"{version}"}}}}\\n'
-        os.write(fd, line.encode())
-        os.close(fd)
+        line =
+        f'{{{{"schema":1,"event":"mark","fault":"{{text}}","policy":"run","entrance":"{name}","version":"{version}"}}}}\\n'
+        os.write(fd, line.encode()) os.close(fd)
     except BaseException:
         try:
             os.write(2, f"proofcost: {{text}}; the command runs unmeasured\\n".encode())
@@ -170,7 +172,7 @@ def text_of(name: str, real: str, options: Options) -> str:
     )
 
 
-_BUNDLER = '''
+_BUNDLER = """
 import marshal, os, sys
 from importlib.util import MAGIC_NUMBER
 tree, target = sys.argv[1:]
@@ -187,7 +189,7 @@ for folder, _, files in sorted(os.walk(os.path.join(tree, "proofcost"))):
             codes[name] = (package, code)
 with open(target, "wb") as out:
     out.write(MAGIC_NUMBER + marshal.dumps(codes))
-'''
+"""
 
 
 def bundle_command(interpreter: str, tree: str) -> list[str]:
@@ -195,11 +197,18 @@ def bundle_command(interpreter: str, tree: str) -> list[str]:
     return [interpreter, "-I", "-S", "-c", _BUNDLER, tree, os.path.join(tree, BUNDLE)]
 
 
+_OFF_PHASE = """while [ $# -gt 0 ] && [ "$1" != -- ]; do shift; done
+[ $# -gt 1 ] || exit 125
+shift
+exec "$@"
+"""
+
+
 def off_text(name: str, real: str) -> str:
     """A plain exec in the launcher's place."""
     head = f"#!/bin/sh\n# proofcost launcher {name} {VERSION}, switched off: measures nothing\n"
     if name == "phase":
-        return head + 'while [ $# -gt 0 ] && [ "$1" != -- ]; do shift; done\nshift || exit 125\n[ $# -gt 0 ] || exit 125\nexec "$@"\n'
+        return head + _OFF_PHASE
     quoted = "'" + real.replace("'", "'\\''") + "'"
     return head + f'exec {quoted} "$@"\n'
 

@@ -1,14 +1,14 @@
 """The `phase` entrance: a comparator's measurement command, called as `ADAPTER --phase PHASE -- SANDBOX ARGS...`.
 
-The phase is stored as given. What it is understood to be comes from the program in the sandbox where that says more: comparators call
-both the build and the export of a solution `build`.
+The phase is stored as given. What it is understood to be comes from the program in the sandbox where that says more:
+comparators call both the build and the export of a solution `build`.
 """
 
 import os
 import sys
 
 from proofcost.adapters import entrance, landrun
-from proofcost.harness import meter
+from proofcost.harness import meter, policy
 from proofcost.harness.plan import UNKNOWN, Plan
 
 # Names that judges give a phase, and ours for it.
@@ -60,12 +60,12 @@ def main(config: entrance.Config) -> None:
     inherited = entrance.begin()
     phase, command, wrong = split(sys.argv[1:])
     if not command:
-        meter.say(f"{wrong}; {USAGE}; nothing was run")
-        entrance.leave(meter.REFUSED)
+        policy.say(f"{wrong}; {USAGE}; nothing was run")
+        entrance.leave(policy.REFUSED)
     entrance.pass_through_if_measured(command, inherited)
     plan = config.plan(command, "phase")
     if wrong is not None:
-        entrance.leave(meter.refuse_or_run(plan, inherited, meter.MeterFault(f"{wrong}; {USAGE}"), None))
+        entrance.leave(policy.refuse_or_run(plan, inherited, policy.MeterError(f"{wrong}; {USAGE}")))
     plan.phase_given = phase
     entrance.try_to(plan, understand)
     entrance.leave(meter.invoke(plan, inherited))

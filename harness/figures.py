@@ -4,9 +4,9 @@ The rules are stated once, here; docs/record.md says what each name means.
 """
 
 from proofcost.harness import perf, record
-from proofcost.harness.cgroup import Usage
 from proofcost.harness.record import CONTRADICTED, LOWER_BOUND, MEASURED, SAMPLED, Json, measurement, unavailable
 from proofcost.harness.sample import Sampler
+from proofcost.harness.usage import Usage
 
 # Two clocks of the same CPU time may differ by this much: constant, and per hundred (experiment; docs/design-notes.md).
 CPU_SLACK_NS = 5_000_000
@@ -17,10 +17,16 @@ _GIB = 1 << 30
 # A process's peak this close above our own cannot be told from ours, which exec folds into the child's.
 HIDDEN_SLACK_BYTES = 256 * 1024
 
+COUNTERS_LOST = "counters_lost_a_task: more CPU was used than they saw (a set-user-id or unreadable program was run)"
 _STRAGGLERS = "what outlived the command still adds to it"
 _NAME_MAX = 15
 
 Figures = dict[str, dict[str, Json]]
+
+
+def as_json(figures: Figures) -> dict[str, Json]:
+    """The same figures as the value of a record's field."""
+    return dict(figures)
 
 
 def put(figures: Figures, name: str, value: int | None, unit: str, method: str, reason: str) -> None:
@@ -44,8 +50,8 @@ class Reached:
 def find_program(stamps: list[perf.ExecStamp], pid: int, target: bytes | None, sandboxed: bool, lost: int) -> Reached:
     """The start of the command (first stamp) and of the program in it (first later stamp that carries its name).
 
-    A stamp of the command's own process is preferred: sandboxes that exec in place keep it, and helpers that they start to
-    look at the program (ldd) do not.
+    A stamp of the command's own process is preferred: sandboxes that exec in place keep it, and helpers that they start
+    to look at the program (ldd) do not.
     """
     found = Reached()
     if not stamps:
@@ -74,7 +80,9 @@ def find_program(stamps: list[perf.ExecStamp], pid: int, target: bytes | None, s
     return found
 
 
-def walls(figures: Figures, reached: Reached, exit_ns: int, fallback_ns: int, target: str, stamps_reason: str | None) -> None:
+def walls(
+    figures: Figures, reached: Reached, exit_ns: int, fallback_ns: int, target: str, stamps_reason: str | None
+) -> None:
     """`wall_command`, `wall_program`, `sandbox_startup` in ns."""
     start, method = reached.command_ns, "first exec stamp to exit seen"
     if start is None:
@@ -91,7 +99,11 @@ def walls(figures: Figures, reached: Reached, exit_ns: int, fallback_ns: int, ta
 def cpu(figures: Figures, usage: Usage | None, waited_user_ns: int, waited_system_ns: int, reason: str | None) -> None:
     """CPU by wait status and by cgroup, and what their disagreement means."""
     waited = waited_user_ns + waited_system_ns
-    for name, value in (("cpu_waited", waited), ("cpu_waited_user", waited_user_ns), ("cpu_waited_system", waited_system_ns)):
+    for name, value in (
+        ("cpu_waited", waited),
+        ("cpu_waited_user", waited_user_ns),
+        ("cpu_waited_system", waited_system_ns),
+    ):
         figures[name] = measurement(value, "ns", "wait4 rusage")
     absent = reason or "no cgroup"
     method = "cgroup CPU" if usage is None else usage.cpu_method
@@ -103,7 +115,12 @@ def cpu(figures: Figures, usage: Usage | None, waited_user_ns: int, waited_syste
         return
     peak = 0 if usage is None or usage.peak_bytes is None else usage.peak_bytes
     if waited > tree + CPU_SLACK_NS + tree * CPU_SLACK_PERCENT // 100:
-        _mark(figures, ("cpu_waited", "cpu_tree"), CONTRADICTED, "the wait status says more CPU than the cgroup of the whole tree")
+        _mark(
+            figures,
+            ("cpu_waited", "cpu_tree"),
+            CONTRADICTED,
+            "the wait status says more CPU than the cgroup of the whole tree",
+        )
     elif tree > waited + cpu_allowance(waited, peak):
         why = "the cgroup saw more: descendants that nobody waited for; cpu_tree leads"
         _mark(figures, ("cpu_waited", "cpu_waited_user", "cpu_waited_system"), LOWER_BOUND, why)
@@ -115,34 +132,49 @@ def cpu_allowance(cpu_ns: int, peak_bytes: int) -> int:
 
 
 def counters(figures: Figures, counted: dict[str, Json], peak_bytes: int | None) -> None:
-    """Perf figures; a lower bound when the CPU truth shows that the kernel dropped them from a task (setuid, unreadable file)."""
+    """Perf figures; a lower bound when the CPU truth shows that the kernel dropped them from a task.
+
+    It does so when a task runs a set-user-id program or one that its user may not read.
+    """
     for name, figure in counted.items():
         if isinstance(figure, dict):
             figures[name] = figure
     clock = figures.get("task_clock", {}).get("value")
     truth = figures["cpu_tree"]["value"] if figures["cpu_tree"]["value"] is not None else figures["cpu_waited"]["value"]
     if isinstance(clock, int) and isinstance(truth, int) and truth > clock + cpu_allowance(clock, peak_bytes or 0):
-        why = "counters_lost_a_task: more CPU was used than the counters saw (a set-user-id or unreadable program was run)"
-        _mark(figures, tuple(counted), LOWER_BOUND, why)
+        _mark(figures, tuple(counted), LOWER_BOUND, COUNTERS_LOST)
 
 
-def memory(figures: Figures, usage: Usage | None, sampler: Sampler, maxrss_bytes: int, own_peak_bytes: int, reason: str | None) -> None:
+def memory(
+    figures: Figures, usage: Usage | None, sampler: Sampler, maxrss_bytes: int, own_peak_bytes: int, reason: str | None
+) -> None:
     """Peaks of the tree and of the largest process, bytes."""
     if usage is not None and usage.peak_bytes is not None:
         figures["memory_peak_tree"] = measurement(usage.peak_bytes, "bytes", usage.peak_method)
     elif sampler.tree_peak_bytes is not None:
         method = "largest sum of the living processes' VmHWM, sampled at 10 Hz"
-        figures["memory_peak_tree"] = measurement(sampler.tree_peak_bytes, "bytes", method, SAMPLED, reason or "no memory controller")
+        figures["memory_peak_tree"] = measurement(
+            sampler.tree_peak_bytes, "bytes", method, SAMPLED, reason or "no memory controller"
+        )
     else:
         why = (reason or "no memory controller") + "; ended before the first sample"
         figures["memory_peak_tree"] = unavailable("bytes", "cgroup memory peak", why)
     swap = None if usage is None else usage.swap_peak_bytes
-    put(figures, "swap_peak_tree", swap, "bytes", "cgroup v2 memory.swap.peak", "not offered by this kernel or hierarchy")
+    put(
+        figures,
+        "swap_peak_tree",
+        swap,
+        "bytes",
+        "cgroup v2 memory.swap.peak",
+        "not offered by this kernel or hierarchy",
+    )
     method = "largest 10 Hz sample of cgroup memory.stat"
     split = sampler.split
     for at, name in enumerate(("memory_anon_tree", "memory_file_tree", "memory_shmem_tree")):
         if split is None:
-            figures[name] = unavailable("bytes", method, reason or "no memory controller, or ended before the first sample")
+            figures[name] = unavailable(
+                "bytes", method, reason or "no memory controller, or ended before the first sample"
+            )
         else:
             figures[name] = measurement(split[at], "bytes", method, SAMPLED, "a peak between two samples is not seen")
     method = "wait4 ru_maxrss"
@@ -150,14 +182,20 @@ def memory(figures: Figures, usage: Usage | None, sampler: Sampler, maxrss_bytes
         figures["memory_peak_process"] = measurement(maxrss_bytes, "bytes", method)
     elif sampler.process_peak_bytes is not None:
         figures["memory_peak_process"] = measurement(
-            sampler.process_peak_bytes, "bytes", "largest VmHWM sampled at 1 Hz", SAMPLED, "ru_maxrss is hidden by our own"
+            sampler.process_peak_bytes,
+            "bytes",
+            "largest VmHWM sampled at 1 Hz",
+            SAMPLED,
+            "ru_maxrss is hidden by our own",
         )
     else:
         why = f"at most our own {own_peak_bytes} bytes, which exec folds into the child's"
         figures["memory_peak_process"] = unavailable("bytes", method, why)
 
 
-def input_output(figures: Figures, usage: Usage | None, before: dict[str, int] | None, after: dict[str, int] | None) -> None:
+def input_output(
+    figures: Figures, usage: Usage | None, before: dict[str, int] | None, after: dict[str, int] | None
+) -> None:
     """Bytes read from and written to storage, by wait and by cgroup."""
     for name, key in (("io_read_bytes_waited", "read_bytes"), ("io_write_bytes_waited", "write_bytes")):
         value = None if before is None or after is None else after.get(key, 0) - before.get(key, 0)

@@ -1,7 +1,7 @@
 """Calls that Python's `os` lacks, through bare `_ctypes` (the `ctypes` package costs 2 ms more at start-up).
 
-Every function raises OSError with the errno of the failed call; `AVAILABLE` is False where Python was built without _ctypes,
-and then each raises OSError(ENOSYS).
+Every function raises OSError with the errno of the failed call; `AVAILABLE` is False where Python was built without
+_ctypes, and then each raises OSError(ENOSYS).
 """
 
 import errno
@@ -31,7 +31,7 @@ if AVAILABLE:
     class _Bytes(_ctypes._SimpleCData):  # type: ignore[type-arg]
         _type_ = "z"
 
-    _HANDLE = _ctypes.dlopen(None, 0)
+    _HANDLE = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]  # None: the program itself
 
     class _Function(_ctypes.CFuncPtr):
         # PYTHONAPI keeps the GIL during the call: clone3 returns in the child as well, and a thread state
@@ -80,7 +80,7 @@ def clone_into_cgroup(cgroup_fd: int) -> int:
 
 
 def landlock_abi() -> int:
-    """The Landlock ABI version that the kernel offers (>= 1). Raises OSError(ENOSYS or EOPNOTSUPP) where there is none."""
+    """The Landlock ABI that the kernel offers (>= 1). Raises OSError(ENOSYS or EOPNOTSUPP) where there is none."""
     number = _need(arch.LANDLOCK_CREATE_RULESET)
     return _check(_syscall(_Long(number), _Bytes(None), _Long(0), _Long(LANDLOCK_CREATE_RULESET_VERSION)))
 
@@ -106,7 +106,9 @@ def map_shared(fd: int, size: int) -> int:
     """Address of a shared mapping of a descriptor (the `mmap` module costs 0.3 ms to import)."""
     if not AVAILABLE:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    return _check(_mmap(_Long(0), _Long(size), _Long(_PROT_READ | _PROT_WRITE), _Long(_MAP_SHARED), _Long(fd), _Long(0)))
+    return _check(
+        _mmap(_Long(0), _Long(size), _Long(_PROT_READ | _PROT_WRITE), _Long(_MAP_SHARED), _Long(fd), _Long(0))
+    )
 
 
 def unmap(address: int, size: int) -> None:
@@ -116,5 +118,5 @@ def unmap(address: int, size: int) -> None:
 
 def read_memory(address: int, size: int) -> bytes:
     """Copy of `size` bytes of our own memory."""
-    array = type("_Bytes", (_ctypes.Array,), {"_type_": _Char, "_length_": size})
-    return bytes(array.from_address(address))
+    array = type("_Copy", (_ctypes.Array,), {"_type_": _Char, "_length_": size})
+    return bytes(array.from_address(address))  # type: ignore[attr-defined]

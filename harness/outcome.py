@@ -1,6 +1,7 @@
 """How the command ended, and why: kind and code from the wait status, a cause only from evidence.
 
-A killed command is never called anything but killed: without evidence of who did it the cause is `killed_cause_unknown`.
+A killed command is never called anything but killed: without evidence of who did it the cause is
+`killed_cause_unknown`.
 """
 
 import os
@@ -23,7 +24,8 @@ KILLED_CAUSE_UNKNOWN = "killed_cause_unknown"
 CAUSE_NOT_STARTED = "not_started"
 CAUSE_NOT_MEASURED = "not_measured"
 
-# Less than this free at the lowest sample, and a failed command, is a full disk: an ordinary write would not have fitted.
+# Less than this free at the lowest sample, and a failed command, is a full disk: an ordinary write would not have
+# fitted.
 DISK_FULL_BELOW_BYTES = 1 << 20
 CPU_LIMIT_SLACK_NS = 1_000_000_000
 
@@ -31,8 +33,18 @@ CPU_LIMIT_SLACK_NS = 1_000_000_000
 class Evidence:
     """What was seen besides the wait status. None means not known, which is not the same as none."""
 
-    __slots__ = ("caller_signal", "cpu_limit_s", "cpu_ns", "disk_free_min_bytes", "exec_errno", "kill_signals", "memory_limit_scope",
-                 "oom_kill_count", "program_reached", "sandboxed", "time_limit_ns")  # fmt: skip
+    __slots__ = (
+        "caller_signal",
+        "cpu_limit_s",
+        "cpu_ns",
+        "disk_free_min_bytes",
+        "exec_errno",
+        "memory_limit_scope",
+        "oom_kill_count",
+        "program_reached",
+        "sandboxed",
+        "time_limit_ns",
+    )
 
     def __init__(self) -> None:
         self.caller_signal: int | None = None
@@ -80,7 +92,10 @@ def _cause(number: int | None, code: int | None, evidence: Evidence, said: list[
     oom_kills = evidence.oom_kill_count
     if oom_kills:
         where = evidence.memory_limit_scope
-        said.append(f"{oom_kills} process(es) of the tree killed for memory; " + (f"limit of {where}" if where else "no limit of ours or above hit: the host ran out"))
+        said.append(
+            f"{oom_kills} process(es) of the tree killed for memory; "
+            + (f"limit of {where}" if where else "no limit of ours or above hit: the host ran out")
+        )
     if not failed:
         return COMPLETED
     if oom_kills:

@@ -1,12 +1,13 @@
 """Perf task events and exec stamps.
 
-Both are opened on ourselves, disabled and inheritable, before the child is made: our own copy never counts (we never exec),
-the child's inherited copy starts at its exec, and reading our descriptor gives the sum of the child and all its descendants.
-So no handshake with the child is needed, and nothing of our own start-up is in a count.
+Both are opened on ourselves, disabled and inheritable, before the child is made: our own copy never counts (we never
+exec), the child's inherited copy starts at its exec, and reading our descriptor gives the sum of the child and all its
+descendants. So no handshake with the child is needed, and nothing of our own start-up is in a count.
 
-Exec stamps: a dummy event per CPU whose ring buffer receives one record per exec in the tree, stamped by the kernel with
-CLOCK_MONOTONIC and flagged as an exec (a rename by prctl carries no such flag). It must be inherited and so must be per CPU:
-a sandbox written in Go execs from another thread. A full ring drops the newest records; we need the first ones.
+Exec stamps: a dummy event per CPU whose ring buffer receives one record per exec in the tree, stamped by the kernel
+with CLOCK_MONOTONIC and flagged as an exec (a rename by prctl carries no such flag). It must be inherited and so must
+be per CPU: a sandbox written in Go execs from another thread. A full ring drops the newest records; we need the first
+ones.
 """
 
 import errno
@@ -95,9 +96,7 @@ def reason_of(error: OSError) -> str:
 
 def _open_counter(kind: int, config: int, user_only: bool) -> int:
     flags = _DISABLED | _INHERIT | _ENABLE_ON_EXEC | _EXCLUDE_HV | (_EXCLUDE_KERNEL if user_only else 0)
-    return libc.perf_event_open(
-        _attr(kind, config, flags, 0, _READ_ENABLED | _READ_RUNNING, 0), 0, -1, _FLAG_CLOEXEC
-    )
+    return libc.perf_event_open(_attr(kind, config, flags, 0, _READ_ENABLED | _READ_RUNNING, 0), 0, -1, _FLAG_CLOEXEC)
 
 
 class Counters:

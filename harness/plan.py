@@ -20,12 +20,13 @@ class Sandbox:
 
 
 class Plan:
-    """One call to be measured. Everything but `argv` and `entrance` has a default that means "not known" or "not asked"."""
+    """One call to be measured. Everything but `argv` and `entrance` has a default that means "not known" or "not
+    asked"."""
 
     __slots__ = (
         "argv", "cgroup", "entrance", "judge_config", "kernel_config", "kernel_name", "kill_stragglers", "labels",
-        "memory_limit_bytes", "meter_digest", "notes", "phase_given", "phase_known_by", "phase_understood", "sandbox", "session",
-        "source_path", "store", "strict", "subject_module", "target", "timeout_ns",
+        "memory_limit_bytes", "meter_digest", "notes", "phase_given", "phase_known_by", "phase_understood", "sandbox",
+        "session", "source_path", "store", "strict", "subject_module", "target", "timeout_ns",
     )  # fmt: skip
 
     def __init__(self, argv: list[str], entrance: str) -> None:

@@ -87,7 +87,7 @@ def start_ticks(pid: int) -> int | None:
 def is_running(pid: int, ticks: int) -> bool:
     """Whether that very process (not a later one with its number) still runs; a zombie does not."""
     fields = _stat_fields(pid)
-    return bool(fields) and len(fields) > 19 and int(fields[19]) == ticks and fields[0] not in (b"Z", b"X")
+    return fields is not None and len(fields) > 19 and int(fields[19]) == ticks and fields[0] not in (b"Z", b"X")
 
 
 def name_of(pid: int) -> bytes | None:

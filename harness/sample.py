@@ -1,13 +1,14 @@
 """What exists only as samples while the command runs: the memory split, processes' peaks, free disk space.
 
-10 Hz for cgroup files and disks, 1 Hz for processes; five times coarser once a run is long, when a second more or less of
-detail no longer matters and our own cost would.
+10 Hz for cgroup files and disks, 1 Hz for processes; five times coarser once a run is long, when a second more or less
+of detail no longer matters and our own cost would.
 """
 
 import os
 import time
 
-from proofcost.harness import cgroup, procfs
+from proofcost.harness import procfs
+from proofcost.harness.usage import read_split
 
 FAST_NS = 100_000_000
 PROCESSES_NS = 1_000_000_000
@@ -36,8 +37,18 @@ def free_bytes(path: str) -> int:
 class Sampler:
     """Keeps the extremes of its samples. A sample that fails is a sample less, never an error."""
 
-    __slots__ = ("_dirs", "_next_fast", "_next_processes", "_pid", "_start", "disks", "process_peak_bytes", "samples_count",
-                 "split", "tree_peak_bytes")  # fmt: skip
+    __slots__ = (
+        "_dirs",
+        "_next_fast",
+        "_next_processes",
+        "_pid",
+        "_start",
+        "disks",
+        "process_peak_bytes",
+        "samples_count",
+        "split",
+        "tree_peak_bytes",
+    )
 
     def __init__(self, dirs: dict[str, str], writable: list[str]) -> None:
         self._dirs = dirs
@@ -77,7 +88,7 @@ class Sampler:
 
     def _fast(self) -> None:
         self.samples_count += 1
-        split = cgroup.read_split(self._dirs)
+        split = read_split(self._dirs)
         if split is None:
             total = 0
             for pid in procfs.tree_of(self._pid, _PROCESSES_MAX):

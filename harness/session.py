@@ -1,8 +1,8 @@
 """Which session an invocation belongs to.
 
-A session is named by the process it hangs from: a digest of boot id, pid namespace, pid and start time. For a judge started
-with `proofcost run` that is the `run` process; `run` leaves `session.json` in the session's folder, which is how a launcher that was
-installed for good finds out that it runs inside one: it looks at its ancestors one by one.
+A session is named by the process it hangs from: a digest of boot id, pid namespace, pid and start time. For a judge
+started with `proofcost run` that is the `run` process; `run` leaves `session.json` in the session's folder, which is
+how a launcher that was installed for good finds out that it runs inside one: it looks at its ancestors one by one.
 """
 
 import os

@@ -1,14 +1,15 @@
 """What outlived a command goes on using CPU and memory; when it has ended, the exact figures are added to its record.
 
-Whoever passes next does it: the next meter, `run` at its end. The leftover cgroup holds the figures and names the invocation. The
-settled file is made with O_EXCL: who loses that race does nothing.
+Whoever passes next does it: the next meter, `run` at its end. The leftover cgroup holds the figures and names the
+invocation. The settled file is made with O_EXCL: who loses that race does nothing.
 """
 
 import os
 
-from proofcost.harness import cgroup, figures, procfs, store
+from proofcost.harness import cgroup, figures, hierarchy, procfs, store
 from proofcost.harness.clock import clocks
 from proofcost.harness.record import Json
+from proofcost.harness.usage import read_usage
 from proofcost.harness.version import SCHEMA
 
 _PASSED_BY_MAX = 64
@@ -21,18 +22,18 @@ def pass_by(place: str, session: str, base: dict[str, str], inside: bool, own: s
 
     `inside` tells that `base` is a session's cgroup, whose children bear an invocation's name and nothing else.
     """
-    for hierarchy, directory in base.items():
-        prefix = "" if inside else cgroup.PREFIX + "."
+    for kind, directory in base.items():
+        prefix = "" if inside else hierarchy.PREFIX + "."
         for name in cgroup.left_over(directory, prefix)[:_PASSED_BY_MAX]:
             if inside:
                 owner, invocation = session, name
             else:
                 _, owner, invocation = (*name.split(".", 2), "", "")[:3]
-            if invocation == own or name == cgroup.WHOLE or not invocation:
+            if invocation == own or name == hierarchy.WHOLE or not invocation:
                 continue
             others = {other: f"{path}/{name}" for other, path in base.items() if os.path.isdir(f"{path}/{name}")}
             settle(place, owner, invocation, others, "meter")
-        if hierarchy == cgroup.UNIFIED:
+        if kind == hierarchy.UNIFIED:
             break  # the same names stand in the other hierarchies
 
 
@@ -47,7 +48,7 @@ def settle(place: str, session: str, invocation: str, dirs: dict[str, str], by: 
     if group.pids():
         return False
     table: figures.Figures = {}
-    usage = cgroup.read_usage(dirs)
+    usage = read_usage(dirs)
     why = "the cgroup no longer tells"
     for name, value in (
         ("cpu_tree", usage.cpu_ns),

@@ -1,7 +1,7 @@
 """Signals, through the C module: `signal` itself imports enum (4 ms).
 
-Python ignores SIGPIPE and SIGXFSZ before user code runs, and the caller's choice for them is lost to us; it is taken from what
-our parent ignores, because an ignored signal is inherited. SIGINT's original disposition Python keeps.
+Python ignores SIGPIPE and SIGXFSZ before user code runs, and the caller's choice for them is lost to us; it is taken
+from what our parent ignores, because an ignored signal is inherited. SIGINT's original disposition Python keeps.
 """
 
 import _signal  # type: ignore[import-not-found]
@@ -18,9 +18,9 @@ FAULTS = (SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS)
 ENDING = (SIGHUP, SIGINT, SIGQUIT, SIGTERM)
 
 _NAMES = {
-    1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL",
-    10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 17: "SIGCHLD", 18: "SIGCONT",
-    19: "SIGSTOP", 20: "SIGTSTP", 24: "SIGXCPU", 25: "SIGXFSZ", 28: "SIGWINCH", 31: "SIGSYS",
+    1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9:
+    "SIGKILL", 10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 17: "SIGCHLD",
+    18: "SIGCONT", 19: "SIGSTOP", 20: "SIGTSTP", 24: "SIGXCPU", 25: "SIGXFSZ", 28: "SIGWINCH", 31: "SIGSYS",
 }  # fmt: skip
 
 # From the kernel's side of a terminal, or a fault of our own: never ours to pass on or to hold back.

@@ -1,8 +1,8 @@
 """Starting the command exactly as the caller would have, and replacing ourselves by it.
 
-The command gets the descriptors, raw environment, working directory, signal dispositions and mask, process group and limits that
-we got. One difference is wanted and stated: it dies when its meter is killed (PDEATHSIG KILL), since a caller that kills its child
-means the command, not the meter.
+The command gets the descriptors, raw environment, working directory, signal dispositions and mask, process group and
+limits that we got. One difference is wanted and stated: it dies when its meter is killed (PDEATHSIG KILL), since a
+caller that kills its child means the command, not the meter.
 """
 
 import errno
@@ -82,7 +82,8 @@ def restore_environment() -> None:
 
 
 def keep_standard_descriptors_closed() -> None:
-    """Where the caller closed 0, 1 or 2, put a close-on-exec placeholder there, so that no file of ours gets its number.
+    """Where the caller closed 0, 1 or 2, put a close-on-exec placeholder there, so that no file of ours gets its
+    number.
 
     The command then finds it closed, as without us.
     """
@@ -104,8 +105,8 @@ def replace_by(argv: list[str], inherited: Inherited) -> OSError:
 
 
 class Child:
-    """The command. `pid` is 0 until it was made; `exec_error` tells that it never came to life; `refused` the cgroups it
-    could not enter; `orphan_proof` whether it dies with its meter."""
+    """The command. `pid` is 0 until it was made; `exec_error` tells that it never came to life; `refused` the cgroups
+    it could not enter; `orphan_proof` whether it dies with its meter."""
 
     __slots__ = ("exec_error", "orphan_proof", "pid", "refused")
 
@@ -117,7 +118,8 @@ class Child:
 
 
 def start(child: Child, argv: list[str], inherited: Inherited, group: Group | None) -> None:
-    """Fork, enter the cgroups, exec. Returns once the exec has happened or failed (the child then still waits to be reaped).
+    """Fork, enter the cgroups, exec. Returns once the exec has happened or failed (the child then still waits to be
+    reaped).
 
     Raises OSError when no process could be made; `child.pid` is then still 0 and nothing has run.
     """

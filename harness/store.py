@@ -1,7 +1,8 @@
 """The store on disk: is it a safe place, one file per invocation, room reserved, marks when the meter failed.
 
-One file per invocation, made with O_EXCL and held open: no locks, nothing shared, so neither a parallel meter nor a same-uid attacker
-who chmods or flocks a path can spoil what another one writes. An event is one write(2) of one line, then fdatasync.
+One file per invocation, made with O_EXCL and held open: no locks, nothing shared, so neither a parallel meter nor a
+same-uid attacker who chmods or flocks a path can spoil what another one writes. An event is one write(2) of one line,
+then fdatasync.
 """
 
 import errno
@@ -16,7 +17,7 @@ ROOM_BYTES = 65536
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-class StoreFault(Exception):
+class StoreError(Exception):
     """The store cannot be used; the message is one line: what, where, how to mend."""
 
 
@@ -32,7 +33,8 @@ def default_place(env: dict[str, str], uid: int) -> str:
 
 
 def absolute(path: str) -> str:
-    """An absolute path whose folders' links are followed but whose last part is kept: a store that is a link is refused."""
+    """An absolute path whose folders' links are followed but whose last part is kept: a store that is a link is
+    refused."""
     folder, name = os.path.split(os.path.abspath(path))
     return os.path.join(os.path.realpath(folder), name)
 
@@ -45,20 +47,20 @@ def is_inside(path: str, directory: str) -> bool:
 def check_place(place: str, writable: list[str], unrestricted: bool = False) -> list[str]:
     """Whether records may be kept at `place` while a command may write to `writable`; returns what was put right.
 
-    Raises StoreFault. The directory itself may be absent (it is made later); its ancestors are checked all the same.
+    Raises StoreError. The directory itself may be absent (it is made later); its ancestors are checked all the same.
     """
     if not place.startswith("/"):
-        raise StoreFault(f"store {place}: not an absolute path; give one with --store")
+        raise StoreError(f"store {place}: not an absolute path; give one with --store")
     real = os.path.realpath(place)
     if real != os.path.normpath(place):
-        raise StoreFault(f"store {place}: it or a folder above it is a symbolic link (to {real}); name the real folder")
+        raise StoreError(f"store {place}: it or a folder above it is a symbolic link (to {real}); name the real folder")
     if is_inside(real, "/dev"):
-        raise StoreFault(f"store {place}: below /dev, which sandboxes make writable; choose another folder")
+        raise StoreError(f"store {place}: below /dev, which sandboxes make writable; choose another folder")
     if unrestricted:
-        raise StoreFault(f"store {place}: the sandbox restricts no file system, so the command could write to it")
+        raise StoreError(f"store {place}: the sandbox restricts no file system, so the command could write to it")
     for path in writable:
         if is_inside(real, os.path.realpath(path)):
-            raise StoreFault(f"store {place}: the sandbox lets the command write to {path}; choose another folder")
+            raise StoreError(f"store {place}: the sandbox lets the command write to {path}; choose another folder")
     mended: list[str] = []
     uid = os.geteuid()
     path = real
@@ -79,9 +81,11 @@ def check_place(place: str, writable: list[str], unrestricted: bool = False) -> 
 
 def _check_own(path: str, info: os.stat_result, uid: int) -> list[str]:
     if not stat.S_ISDIR(info.st_mode):
-        raise StoreFault(f"store {path}: not a folder; move it away or name another")
+        raise StoreError(f"store {path}: not a folder; move it away or name another")
     if info.st_uid != uid:
-        raise StoreFault(f"store {path}: belongs to user {info.st_uid}, the meter runs as {uid}; chown it or name another")
+        raise StoreError(
+            f"store {path}: belongs to user {info.st_uid}, the meter runs as {uid}; chown it or name another"
+        )
     mode = stat.S_IMODE(info.st_mode)
     if mode & 0o777 != 0o700:
         # Ours, with drifted modes (a same-uid process may chmod): put right, and said.
@@ -92,18 +96,22 @@ def _check_own(path: str, info: os.stat_result, uid: int) -> list[str]:
 
 def _check_above(place: str, path: str, info: os.stat_result, uid: int) -> None:
     if info.st_uid not in (0, uid):
-        raise StoreFault(f"store {place}: {path} belongs to user {info.st_uid}, who could replace it; choose another folder")
+        raise StoreError(
+            f"store {place}: {path} belongs to user {info.st_uid}, who could replace it; choose another folder"
+        )
     if info.st_mode & _OTHERS_MAY_WRITE and not info.st_mode & stat.S_ISVTX:
         mode = stat.S_IMODE(info.st_mode)
-        raise StoreFault(f"store {place}: {path} may be written by others (mode {mode:04o}); chmod go-w it or choose another")
+        raise StoreError(
+            f"store {place}: {path} may be written by others (mode {mode:04o}); chmod go-w it or choose another"
+        )
 
 
 def make_folder(path: str) -> None:
-    """A folder only its owner may read, with whatever is missing above it. Raises StoreFault naming the folder."""
+    """A folder only its owner may read, with whatever is missing above it. Raises StoreError naming the folder."""
     try:
         os.makedirs(path, mode=0o700, exist_ok=True)
     except OSError as error:
-        raise StoreFault(f"store {path}: cannot be made: {os.strerror(error.errno or 0)}") from None
+        raise StoreError(f"store {path}: cannot be made: {os.strerror(error.errno or 0)}") from None
 
 
 class Sink:
@@ -124,13 +132,13 @@ class OwnFile(Sink):
     __slots__ = ("_fd", "path", "reserved")
 
     def __init__(self, path: str, room: int = ROOM_BYTES) -> None:
-        """Make the file and take its room. Raises StoreFault (exists already, disk full, read-only, no permission)."""
+        """Make the file and take its room. Raises StoreError (exists already, disk full, read-only, no permission)."""
         self.path = path
         try:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             self._fd = os.open(path, flags, 0o600)
         except OSError as error:
-            raise StoreFault(f"store {path}: cannot be made: {os.strerror(error.errno or 0)}") from None
+            raise StoreError(f"store {path}: cannot be made: {os.strerror(error.errno or 0)}") from None
         self.reserved = True
         try:
             libc.reserve(self._fd, room)
@@ -138,7 +146,7 @@ class OwnFile(Sink):
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 os.close(self._fd)
                 os.unlink(path)
-                raise StoreFault(f"store {path}: no room: {os.strerror(error.errno)}; free some space there") from None
+                raise StoreError(f"store {path}: no room: {os.strerror(error.errno)}; free some space there") from None
             self.reserved = False  # a file system without fallocate
 
     def append(self, event: dict[str, Json]) -> None:

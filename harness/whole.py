@@ -1,25 +1,27 @@
 """The judge itself, measured by `proofcost run`: the session's own cgroup S, the judge in S/whole, its calls beside it.
 
-S holds no process of its own, so what it says is the sum of the judge and of every call that a meter put beside it. `run` stays
-outside, so that a memory limit or a kill of S never takes the meter with it.
+S holds no process of its own, so what it says is the sum of the judge and of every call that a meter put beside it.
+`run` stays outside, so that a memory limit or a kill of S never takes the meter with it.
 """
 
 import os
 import time
 
-from proofcost.harness import cgroup, figures, procfs, session, settle, store
+from proofcost.harness import cgroup, figures, hierarchy, procfs, session, settle, store
 from proofcost.harness.clock import clocks
-from proofcost.harness.meter import Meter, MeterFault
+from proofcost.harness.meter import Meter
 from proofcost.harness.plan import Plan
+from proofcost.harness.policy import MeterError
 from proofcost.harness.record import Json
 from proofcost.harness.sample import Sampler
 from proofcost.harness.signals import Inherited
+from proofcost.harness.usage import Usage, read_usage
 from proofcost.harness.version import SCHEMA
 
 METERS_COST = "the start-up of our own launchers is in it"
 
 
-class LimitNotPossible(MeterFault):
+class LimitError(MeterError):
     """A limit was asked for that cannot be enforced here; nothing was started."""
 
 
@@ -39,7 +41,7 @@ class Whole(Meter):
         self.sampled_paths = paths
 
     def prepare(self) -> None:
-        """As an invocation's, and the session's file. Raises LimitNotPossible before anything was started."""
+        """As an invocation's, and the session's file. Raises LimitError before anything was started."""
         self._write_session()
         super().prepare()
         self.sampler = Sampler(self.usage_dirs(), self.sampled_paths)
@@ -62,16 +64,16 @@ class Whole(Meter):
         store.write_new(f"{folder}/{session.SESSION_FILE}", content)
 
     def _make_cgroup(self) -> None:
-        own = cgroup.find_own()
+        own = hierarchy.find_own()
         self.own_dirs = own.dirs
-        names = cgroup.wanted(own)
-        self.base = {name: cgroup.base_for(own, name) for name in names}
+        names = hierarchy.wanted(own)
+        self.base = {name: hierarchy.base_for(own, name) for name in names}
         around = cgroup.Group(own.kind)
-        around.make(self.base, f"{cgroup.PREFIX}-{self.session}")
-        if cgroup.UNIFIED in around.dirs:
-            cgroup.open_controllers(around.dirs[cgroup.UNIFIED])
+        around.make(self.base, f"{hierarchy.PREFIX}-{self.session}")
+        if hierarchy.UNIFIED in around.dirs:
+            cgroup.open_controllers(around.dirs[hierarchy.UNIFIED])
         judge = cgroup.Group(own.kind)
-        judge.make(around.dirs, cgroup.WHOLE)
+        judge.make(around.dirs, hierarchy.WHOLE)
         self.around, self.group = around, judge
         reasons = {**around.reasons, **judge.reasons}
         if not names:
@@ -88,26 +90,27 @@ class Whole(Meter):
             return
         why = self.cgroup_reason if self.around is None else cgroup.limit_tree(self.around.dirs, limit)
         if why is not None:
-            raise LimitNotPossible(f"--memory {limit}: cannot be enforced here: {self.cgroup_reason or why}")
+            raise LimitError(f"--memory {limit}: cannot be enforced here: {self.cgroup_reason or why}")
 
     def usage_dirs(self) -> dict[str, str]:
         return {} if self.around is None else self.around.dirs
 
-    def _usage(self) -> cgroup.Usage:
+    def _usage(self) -> Usage:
         usage = super()._usage()
-        if cgroup.MEMORY in self.usage_dirs() and self.group is not None:
+        if hierarchy.MEMORY in self.usage_dirs() and self.group is not None:
             # v1 counts an OOM kill where the victim lived, and adds nothing up.
-            own = cgroup.read_usage(self.group.dirs).oom_kill_count
+            own = read_usage(self.group.dirs).oom_kill_count
             if own is not None:
                 usage.oom_kill_count = (usage.oom_kill_count or 0) + own
         return usage
 
     def _whole(self, table: figures.Figures) -> None:
         """The judge's own share, read from S/whole."""
-        dirs = {} if self.group is None else self.group.dirs
-        usage = cgroup.read_usage(dirs)
+        usage = read_usage({} if self.group is None else self.group.dirs)
         absent = self.cgroup_reason or "no cgroup"
-        figures.put(table, "cpu_judge_self", usage.cpu_ns, "ns", f"{usage.cpu_method} of the judge's own cgroup", absent)
+        figures.put(
+            table, "cpu_judge_self", usage.cpu_ns, "ns", f"{usage.cpu_method} of the judge's own cgroup", absent
+        )
         method = f"{usage.peak_method} of the judge's own cgroup"
         figures.put(table, "memory_peak_judge_self", usage.peak_bytes, "bytes", method, absent)
         for name in ("cpu_judge_self", "memory_peak_judge_self"):
@@ -126,21 +129,21 @@ class Whole(Meter):
         return self._look_for_stragglers(self.around)
 
     def _leave_cgroup(self) -> None:
-        """Settle every call's leftover, then take S away; what still lives keeps its cgroup and a later run settles it."""
+        """Settle every call's leftover, then take S away; what still lives keeps its cgroup until a later run."""
         super()._leave_cgroup()
         around = self.around
         if around is None:
             return
         self._settle_calls(around.dirs, self.session)
         around.remove()
-        for name in {name for base in self.base.values() for name in cgroup.left_over(base, cgroup.PREFIX + "-")}:
+        for name in {name for base in self.base.values() for name in cgroup.left_over(base, hierarchy.PREFIX + "-")}:
             self._settle_dead_session(name)
 
     def _settle_calls(self, dirs: dict[str, str], owner: str) -> None:
         names = {name for directory in dirs.values() for name in cgroup.left_over(directory, "")}
         for name in names:
-            inner = {hierarchy: f"{path}/{name}" for hierarchy, path in dirs.items() if os.path.isdir(f"{path}/{name}")}
-            if name == cgroup.WHOLE:
+            inner = {kind: f"{path}/{name}" for kind, path in dirs.items() if os.path.isdir(f"{path}/{name}")}
+            if name == hierarchy.WHOLE:
                 leaf = cgroup.Group("")
                 leaf.dirs = inner
                 leaf.remove()
@@ -149,7 +152,7 @@ class Whole(Meter):
 
     def _settle_dead_session(self, name: str) -> None:
         """An earlier run's S that could not be removed then: its run is dead, and its calls have ended by now."""
-        owner = name[len(cgroup.PREFIX) + 1 :]
+        owner = name[len(hierarchy.PREFIX) + 1 :]
         raw = procfs.read_file(f"{self.plan.store}/sessions/{owner}/{session.SESSION_FILE}")
         if owner == self.session or raw is None or _run_is_alive(raw):
             return

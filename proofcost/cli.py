@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import sys
+from typing import NoReturn
 
 from proofcost.harness.version import VERSION
 
@@ -14,16 +15,20 @@ USAGE_ERROR = 2
 class _Parser(argparse.ArgumentParser):
     """One clear line for a wrong call, exit code 2."""
 
-    def error(self, message: str) -> "NoReturn":  # type: ignore[name-defined]  # noqa: F821
+    def error(self, message: str) -> NoReturn:
         sys.stderr.write(f"{self.prog}: {message}; see {self.prog} --help\n")
         raise SystemExit(USAGE_ERROR)
 
 
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     """The whole parser, or with just the command that is called (start-up time)."""
-    parser = _Parser(prog="proofcost", description="Measure what checking Lean proofs costs: per phase, kernel and machine.")
+    parser = _Parser(
+        prog="proofcost", description="Measure what checking Lean proofs costs: per phase, kernel and machine."
+    )
     parser.add_argument("--version", action="version", version=f"proofcost {VERSION}")
-    subparsers = parser.add_subparsers(title="commands", dest="name", metavar="COMMAND", required=True, parser_class=_Parser)
+    subparsers = parser.add_subparsers(
+        title="commands", dest="name", metavar="COMMAND", required=True, parser_class=_Parser
+    )
     for name in _COMMANDS:
         if only is None or only == name:
             importlib.import_module(f"proofcost.{name}").add_parser(subparsers)
@@ -36,7 +41,7 @@ def main(argv: list[str] | None = None) -> int:
     only = words[0] if words and words[0] in _COMMANDS else None
     args = build_parser(only).parse_args(words)
     try:
-        code: int = args.main(args)
+        code: int = args.run(args)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of a pipe had enough
         sys.stderr.close()

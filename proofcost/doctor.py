@@ -234,7 +234,7 @@ def look_store(place: str) -> dict[str, object]:
     seen: dict[str, object] = {"store": place, "store_exists": os.path.isdir(place)}
     try:
         seen["store_mended"] = tuple(store.check_place(place, []))
-    except store.StoreFault as fault:
+    except store.StoreError as fault:
         seen["store_fault"] = record.escape_text(str(fault))
     except OSError as error:
         seen["store_fault"] = record.escape_text(f"store {place}: {error.strerror or error}")

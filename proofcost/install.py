@@ -1,7 +1,7 @@
 """`proofcost install DIR`: write launchers that a judge's configuration can name for good, and the meter beside them.
 
-DIR gets `phase`, `landrun`, `meter/` (one tree: `proofcost/{__init__.py, harness/, adapters/}`, compiled) and `manifest.json`, which
-lists every file with its digest; `--undo` removes exactly what it lists.
+DIR gets `phase`, `landrun`, `meter/` (one tree: `proofcost/{__init__.py, harness/, adapters/}`, compiled) and
+`manifest.json`, which lists every file with its digest; `--undo` removes exactly what it lists.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from proofcost.adapters import comparator, launchers
-from proofcost.harness import digest, meter, spawn, store
+from proofcost.harness import digest, policy, spawn, store
 from proofcost.harness.version import VERSION
 
 MANIFEST = "manifest.json"
@@ -33,20 +33,28 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = subparsers.add_parser(
         "install",
         help="write launchers for a judge's configuration",
-        description="Write launchers that a judge's configuration can name for good, and print the lines to paste into it.",
+        description="Write launchers that a judge can name for good; prints the lines to paste into its configuration.",
     )
     parser.add_argument("directory", metavar="DIR", help="where the launchers go; not the store")
     parser.add_argument("--store", metavar="DIR", help="where records go (default: $PROOFCOST_STORE, else by user)")
-    parser.add_argument("--landrun", metavar="PATH", help="the real landrun (default: $COMPARATOR_LANDRUN, else found on PATH)")
-    parser.add_argument("--comparator", metavar="PATH", help="a comparator to look into: does it have the measurement hook?")
+    parser.add_argument(
+        "--landrun", metavar="PATH", help="the real landrun (default: $COMPARATOR_LANDRUN, else found on PATH)"
+    )
+    parser.add_argument(
+        "--comparator", metavar="PATH", help="a comparator to look into: does it have the measurement hook?"
+    )
     parser.add_argument("--strict", action="store_true", help="refuse (exit 125) rather than run unmeasured")
-    parser.add_argument("--kill-stragglers", action="store_true", help="kill what outlives a call instead of reporting it")
-    parser.add_argument("--cgroup", choices=("auto", "off"), default="auto", help="use a cgroup for each call (default auto)")
+    parser.add_argument(
+        "--kill-stragglers", action="store_true", help="kill what outlives a call instead of reporting it"
+    )
+    parser.add_argument(
+        "--cgroup", choices=("auto", "off"), default="auto", help="use a cgroup for each call (default auto)"
+    )
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--off", action="store_true", help="make the launchers in DIR plain execs, at once")
     which.add_argument("--on", action="store_true", help="measure again after --off")
     which.add_argument("--undo", action="store_true", help="remove what install wrote into DIR; the store stays")
-    parser.set_defaults(main=main)
+    parser.set_defaults(run=main)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -59,17 +67,17 @@ def main(args: argparse.Namespace) -> int:
             switch(directory, on=args.on)
         else:
             install(directory, args)
-    except (InstallError, store.StoreFault) as error:
-        meter.say(str(error))
+    except (InstallError, store.StoreError) as error:
+        policy.say(str(error))
         return USAGE_ERROR
     except OSError as error:
-        meter.say(f"{error.filename or directory}: {error.strerror}; nothing more was changed")
+        policy.say(f"{error.filename or directory}: {error.strerror}; nothing more was changed")
         return USAGE_ERROR
     return DONE
 
 
 def install(directory: Path, args: argparse.Namespace) -> None:
-    """Write everything, then the manifest, then say what to paste. Raises InstallError, StoreFault, OSError."""
+    """Write everything, then the manifest, then say what to paste. Raises InstallError, StoreError, OSError."""
     place = store.absolute(args.store) if args.store else store.default_place(dict(os.environ), os.geteuid())
     if store.is_inside(str(directory), place) or store.is_inside(place, str(directory / METER)):
         raise InstallError(f"{directory}: the store ({place}) may hold nothing executable; choose a folder outside it")
@@ -114,7 +122,9 @@ def copy_meter(directory: Path, interpreter: str) -> str:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             shutil.rmtree(fresh, ignore_errors=True)
-            raise InstallError(f"{interpreter}: cannot compile the meter: {(done.stdout + done.stderr).strip()[:200]!r}")
+            raise InstallError(
+                f"{interpreter}: cannot compile the meter: {(done.stdout + done.stderr).strip()[:200]!r}"
+            )
     old = directory / METER
     shutil.rmtree(old, ignore_errors=True)
     fresh.rename(old)
@@ -137,7 +147,9 @@ def find_landrun(given: str | None, directory: Path) -> str:
 
 def write_manifest(directory: Path, place: str, interpreter: str, tree_digest: str, reals: dict[str, str]) -> None:
     """List what was written, so that it can be verified and undone."""
-    files = [path for path in sorted((directory / METER).rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
+    files = [
+        path for path in sorted((directory / METER).rglob("*")) if path.is_file() and "__pycache__" not in path.parts
+    ]
     files += [directory / name for name in launchers.LAUNCHERS]
     content = {
         "proofcost": VERSION,
@@ -195,31 +207,43 @@ def undo(directory: Path) -> None:
     if not left:
         directory.rmdir()
     kept = f"; kept what is not ours: {', '.join(left)}" if left else ""
-    print(f"{directory}: removed{kept}. Records stay in {content.get('store')}. Take the lines out of the judge's configuration.")
+    print(f"{directory}: removed{kept}. Records stay in {content.get('store')}.")
+    print("Take the lines out of the judge's configuration.")
+
+
+_UNIT = """
+Under systemd on a cgroup v2 host, for the memory of each call's whole tree: delegate, and keep the judge in a leaf
+    [Service]
+    Delegate=yes
+    DelegateSubgroup=judge
+    ExecStart=proofcost run -- JUDGE
+(DelegateSubgroup needs systemd 254; before that start the judge from a shell that moves itself into a leaf first)"""
 
 
 def report(directory: Path, args: argparse.Namespace, place: str, interpreter: str, landrun: str) -> None:
     """What was written and the lines to paste."""
     phase, shim = directory / "phase", directory / "landrun"
-    print(f"launchers   {phase}\n            {shim}  (real landrun: {landrun})\nrecords     {place}\ninterpreter {interpreter}")
+    print(f"launchers   {phase}")
+    print(f"            {shim}  (real landrun: {landrun})")
+    print(f"records     {place}")
+    print(f"interpreter {interpreter}")
     for path in (interpreter, str(directory), place):
         if not launchers.is_root_owned(path):
             print(f"note        {path} can be changed by others than root: good on a desk, not in a judge that matters")
     if not os.path.isabs(landrun):
-        print("warning     no landrun found: it is looked up on the judge's PATH at each call, and a call fails where there is none")
+        print("warning     no landrun found: each call looks on the judge's PATH, and fails where there is none")
     print()
-    hook: bool | None = None
-    if args.comparator is not None:
-        hook = comparator.has_hook(args.comparator)
-    if hook is not False:
-        known = "has the hook" if hook else "if your comparator has the measurement hook (check with --comparator PATH; most releases do not)"
-        print(f"comparator  {known}; in its config.json:\n    \"measurement_command\": {json.dumps([str(phase)])}")
-        print("otherwise, for any comparator, in its environment:" if hook is None else "or, challenge calls included, in its environment:")
+    hook = None if args.comparator is None else comparator.has_hook(args.comparator)
+    if hook is False:
+        print(f"comparator  {args.comparator} has no measurement hook and would ignore `measurement_command` silently.")
+        print("            In its environment:")
     else:
-        print(f"comparator  {args.comparator} has no measurement hook: it would ignore `measurement_command` silently. In its environment:")
+        known = "if it has the measurement hook (--comparator PATH tells; most releases have not)"
+        print(f"comparator  {'has the measurement hook' if hook else known}; in its config.json:")
+        print(f'    "measurement_command": {json.dumps([str(phase)])}')
+        print("            or, for any comparator and with its challenge calls, in its environment:")
     print(f"    COMPARATOR_LANDRUN={shim}")
-    print("\nUnder systemd, for memory of each call's whole tree on a cgroup v2 host, delegate a slice and start the judge below it:")
-    print("    [Service]\n    Delegate=yes\n    ExecStart=proofcost run -- JUDGE")
+    print(_UNIT)
     print(f"\nswitch off at once: proofcost install {directory} --off   remove: proofcost install {directory} --undo")
 
 

@@ -1,7 +1,7 @@
 """`proofcost run -- JUDGE...`: run any judge or command, and record it and every sandboxed call in it.
 
-The judge gets COMPARATOR_LANDRUN (or a PATH) that names launchers of this very session; everything else it gets as from the
-shell. Exit: as the judge; 2 when nothing was started because of a wrong call.
+The judge gets COMPARATOR_LANDRUN (or a PATH) that names launchers of this very session; everything else it gets as from
+the shell. Exit: as the judge; 2 when nothing was started because of a wrong call.
 """
 
 import argparse
@@ -11,11 +11,13 @@ import sys
 import tempfile
 
 from proofcost.adapters import launchers
-from proofcost.harness import meter, outcome, signals, spawn, store, whole
+from proofcost.harness import meter, outcome, policy, signals, spawn, store, whole
 from proofcost.harness.plan import Plan
 from proofcost.harness.record import Json, escape_text
 
-DESCRIPTION = "Run any judge or command; every sandboxed call in it and the whole are recorded, its verdict is unchanged."
+DESCRIPTION = (
+    "Run any judge or command; every sandboxed call in it and the whole are recorded, its verdict is unchanged."
+)
 
 # These hand the work to something else and wait: measuring them measures an idle client.
 _CLIENTS = {
@@ -45,19 +47,27 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         description=DESCRIPTION,
         usage="proofcost run [OPTIONS] -- JUDGE [ARGUMENT...]",
     )
-    parser.add_argument("-l", "--label", action="append", default=[], metavar="K=V", help="label every record of this run")
+    parser.add_argument(
+        "-l", "--label", action="append", default=[], metavar="K=V", help="label every record of this run"
+    )
     parser.add_argument("--store", metavar="DIR", help="where records go (default: $PROOFCOST_STORE, else by user)")
     parser.add_argument("--timeout", metavar="T", help="kill the judge and all it started after T (90, 90s, 15m, 2h)")
-    parser.add_argument("--memory", metavar="M", help="limit the judge and all it starts to M (8G, 512M), swap included")
+    parser.add_argument(
+        "--memory", metavar="M", help="limit the judge and all it starts to M (8G, 512M), swap included"
+    )
     parser.add_argument("--strict", action="store_true", help="refuse (exit 125) rather than run unmeasured")
-    parser.add_argument("--kill-stragglers", action="store_true", help="kill what outlives a call instead of reporting it")
-    parser.add_argument("--cgroup", choices=("auto", "off"), default="auto", help="use a cgroup for each call (default auto)")
+    parser.add_argument(
+        "--kill-stragglers", action="store_true", help="kill what outlives a call instead of reporting it"
+    )
+    parser.add_argument(
+        "--cgroup", choices=("auto", "off"), default="auto", help="use a cgroup for each call (default auto)"
+    )
     parser.add_argument(
         "--shims", choices=("env", "path", "none"), default="env",
         help="how the judge finds our launchers: COMPARATOR_LANDRUN, PATH, or not at all (default env)",
     )  # fmt: skip
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- JUDGE...", help=argparse.SUPPRESS)
-    parser.set_defaults(main=main)
+    parser.set_defaults(run=main)
 
 
 def parse_labels(given: list[str]) -> dict[str, Json]:
@@ -72,7 +82,17 @@ def parse_labels(given: list[str]) -> dict[str, Json]:
 
 
 _TIME_UNITS = {"": 10**9, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "ms": 10**6}
-_BYTE_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
+_BYTE_UNITS = {
+    "": 1,
+    "K": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "T": 10**12,
+    "Ki": 1 << 10,
+    "Mi": 1 << 20,
+    "Gi": 1 << 30,
+    "Ti": 1 << 40,
+}
 
 
 def parse_quantity(text: str, units: dict[str, int], option: str, example: str) -> int:
@@ -80,8 +100,16 @@ def parse_quantity(text: str, units: dict[str, int], option: str, example: str) 
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
     unit = text[len(digits) :]
     unit = unit.removesuffix("B") if unit not in units else unit
-    if not digits.isascii() or not digits.isdigit() or unit not in units or int(digits) == 0 or int(digits) * units[unit] >= 1 << 63:
-        raise UsageError(f"{option} {text!r}: not a positive whole number with a unit of {', '.join(filter(None, units))}; {example}")
+    if (
+        not digits.isascii()
+        or not digits.isdigit()
+        or unit not in units
+        or int(digits) == 0
+        or int(digits) * units[unit] >= 1 << 63
+    ):
+        raise UsageError(
+            f"{option} {text!r}: not a positive whole number with a unit of {', '.join(filter(None, units))}; {example}"
+        )
     return int(digits) * units[unit]
 
 
@@ -94,7 +122,9 @@ def find_command(words: list[str]) -> list[str]:
         raise UsageError("no judge given; usage: proofcost run [OPTIONS] -- JUDGE [ARGUMENT...]")
     client = os.path.basename(command[0])
     if client in _CLIENTS and not (client == "systemd-run" and "--scope" in command):
-        raise UsageError(f"{client} only waits for what it starts elsewhere: nothing would be measured; write {_CLIENTS[client]}")
+        raise UsageError(
+            f"{client} only waits for what it starts elsewhere: nothing would be measured; write {_CLIENTS[client]}"
+        )
     return command
 
 
@@ -109,7 +139,11 @@ def judge_config(command: list[str]) -> str | None:
 
 def _launcher_directory() -> str:
     """A new directory of ours from which programs may be started. Raises UsageError."""
-    candidates = [os.environ[name] for name in _EXEC_DIRECTORIES if os.environ.get(name)] + ["/tmp", "/var/tmp", os.getcwd()]
+    candidates = [os.environ[name] for name in _EXEC_DIRECTORIES if os.environ.get(name)] + [
+        "/tmp",
+        "/var/tmp",
+        os.getcwd(),
+    ]
     for parent in candidates:
         try:
             if os.statvfs(parent).f_flag & os.ST_NOEXEC:
@@ -119,7 +153,9 @@ def _launcher_directory() -> str:
             return made
         except OSError:
             continue
-    raise UsageError(f"no directory for launchers that may execute: tried {', '.join(candidates)}; set TMPDIR, or use --shims none")
+    raise UsageError(
+        f"no directory for launchers that may execute: tried {', '.join(candidates)}; set TMPDIR, or use --shims none"
+    )
 
 
 def write_launchers(plan: Plan, directory: str, shims: str) -> dict[str, str]:
@@ -163,7 +199,7 @@ def main(args: argparse.Namespace) -> int:
     try:
         plan = plan_of(args)
     except UsageError as error:
-        meter.say(str(error))
+        policy.say(str(error))
         return 2
     spawn.keep_standard_descriptors_closed()
     inherited = signals.Inherited()
@@ -177,21 +213,21 @@ def main(args: argparse.Namespace) -> int:
             os.environ.update(write_launchers(plan, directory, args.shims))
         one.sample_paths([os.getcwd()])
         one.prepare()
-    except (UsageError, whole.LimitNotPossible) as error:
+    except (UsageError, whole.LimitError) as error:
         one.abandon()
         _remove(directory)
-        meter.say(str(error))
+        policy.say(str(error))
         return 2
-    except BaseException as fault:
+    except BaseException as fault:  # noqa: BLE001  # the verdict rule
         # Without a store the launchers would fail one by one: the judge runs as if we were not there.
         os.environ.clear()
         os.environ.update(before)
         _remove(directory)
-        return meter.refuse_or_run(plan, inherited, fault, one)
+        return meter.give_up(plan, inherited, fault, one)
     status = meter.run_to_end(one)
     _remove(directory)
     if one.child.exec_error is not None:
-        meter.say(f"{plan.argv[0]}: {os.strerror(one.child.exec_error.errno or 0)}")
+        policy.say(f"{plan.argv[0]}: {os.strerror(one.child.exec_error.errno or 0)}")
     _show(plan)
     if os.WIFSIGNALED(status):
         sys.stdout.flush()
@@ -215,5 +251,5 @@ def _show(plan: Plan) -> None:
         from proofcost.reports.table import render
 
         render(read_store(f"{plan.store}/sessions/{plan.session}").records, Console(stderr=True))
-    except Exception as error:
-        meter.say(f"no table: {type(error).__name__}: {error}; proofcost show {plan.session} may tell more")
+    except Exception as error:  # noqa: BLE001  # the judge's verdict stands whatever the table does
+        policy.say(f"no table: {type(error).__name__}: {error}; proofcost show {plan.session} may tell more")

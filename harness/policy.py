@@ -1,0 +1,71 @@
+"""When the meter fails before the command starts: leave a mark, then run the command as without us, or refuse.
+
+docs/security.md has the table of every fault and what each policy does.
+"""
+
+import os
+
+from proofcost.harness import digest, record, signals, spawn, store
+from proofcost.harness.clock import clocks
+from proofcost.harness.plan import Plan
+from proofcost.harness.record import Json
+from proofcost.harness.version import SCHEMA, VERSION
+
+REFUSED = 125
+
+
+class MeterError(Exception):
+    """The meter failed before the command started. The message is one line."""
+
+
+def mark(plan: Plan, fault: Json, invocation: str | None) -> dict[str, Json]:
+    """What is left behind when the meter failed."""
+    raw = [os.fsencode(argument) for argument in plan.argv]
+    return {
+        "schema": SCHEMA,
+        "event": "mark",
+        "fault": fault,
+        "policy": "strict" if plan.strict else "run",
+        "entrance": plan.entrance,
+        "invocation": invocation,
+        "argv_sha256": digest.sha256_hex(b"\0".join(raw)),
+        "argv_count": len(raw),
+        "version": VERSION,
+        "clocks": clocks(),
+        "pid": os.getpid(),
+    }
+
+
+def say(line: str) -> None:
+    """One line on stderr, in one write; nobody listening is no error."""
+    try:
+        os.write(2, b"proofcost: " + os.fsencode(line) + b"\n")
+    except OSError:
+        return
+
+
+def refuse_or_run(plan: Plan, inherited: signals.Inherited, fault: object, invocation: str | None = None) -> int:
+    """The meter failed before the command started: leave a mark, then do as the policy says.
+
+    With `run` this returns only when the command cannot be executed at all, with a shell's code for that.
+    """
+    text = str(fault) if isinstance(fault, MeterError | store.StoreError) else f"{type(fault).__name__}: {fault}"
+    try:
+        unsafe = isinstance(fault, store.StoreError) or not plan.store
+        content = mark(plan, record.escape_text(text[:500]), invocation)
+        left = store.leave_mark(None if unsafe and not _is_own_folder(plan.store) else plan.store, content)
+    except BaseException:
+        left = None
+    if plan.strict:
+        say(f"{text}; refused (--strict), nothing was run")
+        return REFUSED
+    if left is None:
+        say(f"{text}; the command runs unmeasured")
+    error = spawn.replace_by(plan.argv, inherited)
+    say(f"{plan.argv[0]}: {os.strerror(error.errno or 0)}")
+    return spawn.exit_code_of(error)
+
+
+def _is_own_folder(place: str) -> bool:
+    """A store that is unsafe for records may still take a mark, if it is a folder of ours that is no link."""
+    return bool(place) and os.path.isdir(place) and not os.path.islink(place) and os.stat(place).st_uid == os.geteuid()

@@ -1,0 +1,135 @@
+"""What cgroups say at one moment: CPU, memory, OOM, input and output."""
+
+import os
+
+from proofcost.harness import procfs
+from proofcost.harness.hierarchy import CPUACCT, MEMORY, UNIFIED
+
+
+class Usage:
+    """What the cgroups say at one moment: ns and bytes; None where the file or the controller is absent."""
+
+    __slots__ = (
+        "cpu_method",
+        "cpu_ns",
+        "cpu_system_ns",
+        "cpu_user_ns",
+        "io_read_bytes",
+        "io_write_bytes",
+        "oom_count",
+        "oom_kill_count",
+        "peak_bytes",
+        "peak_method",
+        "swap_peak_bytes",
+        "throttled_ns",
+    )
+
+    def __init__(self) -> None:
+        self.cpu_ns: int | None = None
+        self.cpu_user_ns: int | None = None
+        self.cpu_system_ns: int | None = None
+        self.cpu_method = "cgroup CPU"
+        self.throttled_ns: int | None = None
+        self.peak_bytes: int | None = None
+        self.peak_method = "cgroup memory peak"
+        self.swap_peak_bytes: int | None = None
+        self.oom_count: int | None = None
+        self.oom_kill_count: int | None = None
+        self.io_read_bytes: int | None = None
+        self.io_write_bytes: int | None = None
+
+
+def read_usage(dirs: dict[str, str]) -> Usage:
+    """Read CPU, memory peak, OOM counts and I/O of a set of cgroups."""
+    usage = Usage()
+    unified, memory, cpuacct = dirs.get(UNIFIED), dirs.get(MEMORY), dirs.get(CPUACCT)
+    if unified is not None:
+        _read_unified(usage, unified)
+    elif cpuacct is not None:
+        usage.cpu_ns = procfs.read_int(cpuacct + "/cpuacct.usage")
+        usage.cpu_user_ns = procfs.read_int(cpuacct + "/cpuacct.usage_user")
+        usage.cpu_system_ns = procfs.read_int(cpuacct + "/cpuacct.usage_sys")
+        usage.cpu_method = "cgroup v1 cpuacct.usage"
+    if memory is not None:
+        usage.peak_bytes = procfs.read_int(memory + "/memory.max_usage_in_bytes")
+        usage.peak_method = "cgroup v1 memory.max_usage_in_bytes"
+        control = procfs.read_table(memory + "/memory.oom_control") or {}
+        usage.oom_kill_count = control.get(b"oom_kill")
+        usage.oom_count = procfs.read_int(memory + "/memory.failcnt")
+    return usage
+
+
+def _read_unified(usage: Usage, directory: str) -> None:
+    cpu = procfs.read_table(directory + "/cpu.stat") or {}
+    usage.cpu_method = "cgroup v2 cpu.stat"
+    usage.cpu_ns = _times(cpu.get(b"usage_usec"), 1000)
+    usage.cpu_user_ns = _times(cpu.get(b"user_usec"), 1000)
+    usage.cpu_system_ns = _times(cpu.get(b"system_usec"), 1000)
+    usage.throttled_ns = _times(cpu.get(b"throttled_usec"), 1000)
+    usage.peak_bytes = procfs.read_int(directory + "/memory.peak")
+    usage.peak_method = "cgroup v2 memory.peak"
+    usage.swap_peak_bytes = procfs.read_int(directory + "/memory.swap.peak")
+    events = procfs.read_table(directory + "/memory.events") or {}
+    usage.oom_count = events.get(b"oom")
+    usage.oom_kill_count = events.get(b"oom_kill")
+    io = procfs.read_file(directory + "/io.stat")
+    if io is not None:
+        usage.io_read_bytes, usage.io_write_bytes = sum_io(io)
+
+
+def sum_io(io_stat: bytes) -> tuple[int, int]:
+    """Bytes read and written over all devices of a v2 io.stat."""
+    totals = {b"rbytes": 0, b"wbytes": 0}
+    for word in io_stat.split():
+        key, _, number = word.partition(b"=")
+        if key in totals:
+            totals[key] += int(number)
+    return totals[b"rbytes"], totals[b"wbytes"]
+
+
+def _times(value: int | None, factor: int) -> int | None:
+    return None if value is None else value * factor
+
+
+def read_split(dirs: dict[str, str]) -> tuple[int, int, int] | None:
+    """(anonymous, file without shared memory, shared memory) bytes now; None where there is no memory controller.
+
+    v1 calls anonymous memory rss, and its cache includes shared memory; v2's file includes it as well.
+    """
+    memory = dirs.get(MEMORY)
+    if memory is not None:
+        stat = procfs.read_table(memory + "/memory.stat") or {}
+        anon, cache, shmem = (stat.get(name) for name in (b"total_rss", b"total_cache", b"total_shmem"))
+    else:
+        unified = dirs.get(UNIFIED)
+        stat = (procfs.read_table(unified + "/memory.stat") or {}) if unified is not None else {}
+        anon, cache, shmem = (stat.get(name) for name in (b"anon", b"file", b"shmem"))
+    if anon is None or cache is None:
+        return None
+    shared = shmem or 0
+    return anon, max(0, cache - shared), shared
+
+
+def oom_counts_above(dirs: dict[str, str]) -> dict[str, int]:
+    """How often each ancestor (and the cgroup itself) ran into its own memory limit: {directory: count}.
+
+    A growing count between start and end names the limit that an OOM kill belongs to; none growing means the host
+    itself.
+    """
+    directory = dirs.get(MEMORY)
+    counter = "/memory.failcnt"
+    if directory is None:
+        directory = dirs.get(UNIFIED)
+        counter = "/memory.events.local"
+    counts: dict[str, int] = {}
+    while directory:
+        if counter == "/memory.failcnt":
+            count = procfs.read_int(directory + counter)
+        else:
+            count = (procfs.read_table(directory + counter) or {}).get(b"oom")
+        if count is not None:
+            counts[directory] = count
+        elif not os.path.exists(directory + "/cgroup.procs"):
+            break
+        directory = directory.rpartition("/")[0]
+    return counts
