@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -42,6 +43,7 @@ KERNELS = (
     ("rpylean-c", None),
     ("mathgraph", None),
 )
+STORE_FOLDERS = frozenset(("sessions", "hosts", "marks", "traces", "parquet", "digests", "cache"))
 LEAN_TOOLS = ("lake", "lean", "lean4export", "comparator")
 INTERPRETERS = (
     "/usr/bin/python3",
@@ -227,17 +229,45 @@ def _nearest(path: str) -> str:
     return path
 
 
+def _store_fault(place: str) -> tuple[str | None, str | None]:
+    """(why no records may be kept at `place`, what the meter would put right there)."""
+    # Asked about a folder inside it, the meter's check looks at the place itself as at all above it, and mends nothing.
+    inside = place.rstrip("/") + "/doctor"
+    try:
+        store.check_place(inside, [])
+    except store.StoreError as fault:
+        real = os.path.realpath(inside)
+        return str(fault).replace(inside, place).replace(real, os.path.dirname(real)), None
+    except OSError as error:
+        return f"store {place}: {error.strerror or error}", None
+    try:
+        info = os.lstat(place)
+    except FileNotFoundError:
+        return None, None
+    except OSError as error:
+        return f"store {place}: {error.strerror}", None
+    if not stat.S_ISDIR(info.st_mode):
+        return f"store {place}: not a folder; move it away or name another", None
+    if info.st_uid != os.geteuid():
+        return f"store {place}: belongs to user {info.st_uid}, the meter would run as {os.geteuid()}", None
+    mode = stat.S_IMODE(info.st_mode)
+    if mode & 0o777 == 0o700:
+        return None, None
+    strange = sorted(set(os.listdir(place)) - STORE_FOLDERS)
+    if strange:
+        other = _clean(strange[0])
+        return f"store {place}: holds other things ({other}) and is open to others; name a folder of its own", None
+    return None, f"mode is {mode:04o}; the meter sets it to 0700 at its next call"
+
+
 def look_store(place: str) -> dict[str, object]:
-    """The store as the meter checks it (which puts drifted modes of our own right)."""
+    """The store by the meter's own rules, but changing nothing (the meter puts drifted modes of its store right)."""
     import psutil
 
     seen: dict[str, object] = {"store": place, "store_exists": os.path.isdir(place)}
-    try:
-        seen["store_mended"] = tuple(store.check_place(place, []))
-    except store.StoreError as fault:
-        seen["store_fault"] = record.escape_text(str(fault))
-    except OSError as error:
-        seen["store_fault"] = record.escape_text(f"store {place}: {error.strerror or error}")
+    fault, drift = _store_fault(place)
+    seen["store_fault"] = None if fault is None else record.escape_text(fault)
+    seen["store_drift"] = drift
     there = _nearest(place)
     seen["store_writable"] = os.access(there, os.W_OK | os.X_OK)
     try:

@@ -132,7 +132,7 @@ class Seen:
     store: str = "/var/lib/proofcost"
     store_exists: bool = True
     store_fault: str | None = None
-    store_mended: tuple[str, ...] = ()
+    store_drift: str | None = None
     store_writable: bool = True
     store_free_bytes: int | None = 100 * GIB
     store_filesystem: str | None = "ext4"
@@ -411,8 +411,8 @@ def store(seen: Seen) -> Check:
     if free is not None and free < STORE_FREE_WARN_BYTES:
         return Check(name, Status.WARN, f"{where}: {free // MIB} MiB free", why, f"df {seen.store}; free some", facts)
     room = "" if free is None else f", {free // GIB} GiB free" if free >= GIB else f", {free // MIB} MiB free"
-    if seen.store_mended:
-        return Check(name, Status.NOTE, f"{where}: put right: {'; '.join(seen.store_mended)}", why, None, facts)
+    if seen.store_drift is not None:
+        return Check(name, Status.NOTE, f"{where}: {seen.store_drift}", why, f"chmod 700 {seen.store}", facts)
     if seen.store_filesystem in ("tmpfs", "ramfs"):
         said = f"{where}: in memory ({seen.store_filesystem}), gone after a restart{room}"
         return Check(name, Status.NOTE, said, why, "name one on a disk with --store", facts)
@@ -630,7 +630,7 @@ def interpreter(seen: Seen) -> Check:
     said += f", starts in {best.start_ns // 100_000 / 10} ms with -I -S"
     if best.start_ns > PYTHON_START_SLOW_NS:
         cure = "measure again on an idle host; if it stays, name another interpreter (a shim on PATH costs 60 ms)"
-        return Check(name, Status.WARN, said + ": each call waits for it", why, cure, facts)
+        return Check(name, Status.WARN, said, "each call of a judge waits for it", cure, facts)
     return Check(name, Status.GOOD, said + ", only root can change it", why, None, facts)
 
 

@@ -218,7 +218,7 @@ CASES: dict[str, tuple[dict[str, Any], str, Status, str, str]] = {
     "read-only store": ({"store_writable": False}, "store", Status.BAD, "may not be written", "mkdir"),
     "full disk": ({"store_free_bytes": 1 << 20}, "store", Status.BAD, "1 MiB free", "df"),
     "nearly full disk": ({"store_free_bytes": 100 << 20}, "store", Status.WARN, "100 MiB free", "df"),
-    "drifted modes": ({"store_mended": ("mode was 0755",)}, "store", Status.NOTE, "put right", ""),
+    "drifted modes": ({"store_drift": "mode is 0755"}, "store", Status.NOTE, "mode is 0755", "chmod 700"),
     "store in memory": ({"store_filesystem": "tmpfs"}, "store", Status.NOTE, "gone after", "--store"),
     "store on a network": ({"store_filesystem": "nfs4"}, "store", Status.NOTE, "network", "local disk"),
     "jiffies": ({"clock_source": "jiffies"}, "clock", Status.BAD, "steps of milliseconds", "clocksource"),
@@ -467,6 +467,43 @@ def test_a_store_below_dev_is_bad(capsys: pytest.CaptureFixture[str], quick: Non
     out = capsys.readouterr().out
     assert "below /dev" in out
     assert "\x1b" not in out, "no colours into a pipe"
+
+
+def test_looking_at_a_store_changes_nothing(tmp_path: Path) -> None:
+    """A store named by mistake may be anything: /etc at mode 0700 is a machine that is broken."""
+    place = tmp_path / "store"
+    place.mkdir(mode=0o755)
+    assert doctor._store_fault(str(place)) == (None, "mode is 0755; the meter sets it to 0700 at its next call")
+    (place / "sessions").mkdir()
+    assert doctor._store_fault(str(place))[0] is None
+    (place / "passwd").write_text("")
+    fault, drift = doctor._store_fault(str(place))
+    assert "holds other things (passwd)" in (fault or "")
+    assert drift is None
+    assert place.stat().st_mode & 0o777 == 0o755
+    place.chmod(0o700)
+    assert doctor._store_fault(str(place)) == (None, None)
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "others may write", "below a link"])
+def test_a_store_that_the_meter_would_refuse_is_told_by_its_own_name(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "store"
+    if kind == "file":
+        place.write_text("")
+    elif kind == "link":
+        (tmp_path / "real").mkdir()
+        place.symlink_to("real")
+    elif kind == "others may write":
+        place.mkdir()
+        place.chmod(0o777)
+    else:
+        (tmp_path / "real").mkdir()
+        (tmp_path / "link").symlink_to("real")
+        place = tmp_path / "link" / "store"
+    fault, _drift = doctor._store_fault(str(place))
+    assert fault is not None
+    assert str(place) in fault
+    assert "/doctor" not in fault
 
 
 def test_a_wrong_option_is_usage() -> None:
