@@ -20,6 +20,8 @@ _OTHER_VALUED = ("unix", "bind-tcp", "connect-tcp", "env", "log-level")
 # A wrapper of another name that is given one of these first is taken for a landrun.
 FLAGS = (*_WRITABLE, *_READABLE, "best-effort", "unrestricted-filesystem")
 
+_INTERPRETERS = ("python", "pypy", "sh", "bash", "node", "ruby")
+
 BUILD, EXPORT, CHECKER = "build", "export", "checker"
 
 
@@ -77,10 +79,20 @@ def understand_target(plan: Plan) -> None:
         plan.subject_module = target[1]
     elif len(target) >= 2 and target[-1] in plan.sandbox.readable and os.path.isfile(target[-1]):
         plan.phase_understood = CHECKER
-        plan.kernel_name = name
+        plan.kernel_name = kernel_name(target)
         plan.kernel_config = target[-1] if _is_small_configuration(target[-1]) else None
     else:
         plan.phase_understood = UNKNOWN
+
+
+def kernel_name(target: list[str]) -> str:
+    """A kernel's name from how it is called: its file's, or its script's when an interpreter runs it."""
+    name = os.path.basename(target[0])
+    if name.startswith(_INTERPRETERS):
+        for word in target[1:-1]:
+            if not word.startswith("-"):
+                return os.path.splitext(os.path.basename(word))[0]
+    return name
 
 
 def source_of(module: str) -> str:

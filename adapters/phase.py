@@ -50,7 +50,7 @@ def understand(plan: Plan) -> None:
         plan.phase_understood = seen
         plan.phase_known_by = "hook and argv"
     if given == landrun.CHECKER and plan.kernel_name is None and plan.target:
-        plan.kernel_name = os.path.basename(plan.target[0])
+        plan.kernel_name = landrun.kernel_name(plan.target)
     elif given != landrun.CHECKER:
         plan.kernel_name = plan.kernel_config = None
 

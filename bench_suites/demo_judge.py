@@ -8,7 +8,7 @@ It exists because a first look must not need a Lean toolchain. What is real and 
   `noda` in it gets a config file instead, as a comparator's heuristic has it;
 * at last the parse-only control, as a checker of its name: it reads the export and checks nothing.
 
-Each call goes through the hook, if one is given: `HOOK --phase build|checker -- COMMAND...`; the hook's exit is the
+Each call goes through the hook, if one is given: `HOOK --phase build|export|checker -- COMMAND...`; the hook's exit is the
 command's. With a sandbox the command runs in it, with the arguments a comparator gives it: landrun's or bwrap's.
 
 Exit 0 when every kernel exits 0, else 1; 2 for wrong usage. A plain script, no import of ours: it is run by its path.
@@ -167,7 +167,7 @@ def export(judge: Judge) -> bytes:
         pass_environment=("PATH", "HOME", "LEAN_PATH", "LEAN_ABORT_ON_PANIC"),
         read=(str(judge.project),),
     )
-    status, exported = judge.run("build", call, pipes=True, lean=True)
+    status, exported = judge.run("export", call, pipes=True, lean=True)
     if status != 0:
         raise JudgeError(f"the export exited with {status}")
     return exported

@@ -107,9 +107,17 @@ def _check_above(place: str, path: str, info: os.stat_result, uid: int) -> None:
 
 
 def make_folder(path: str) -> None:
-    """A folder only its owner may read, with whatever is missing above it. Raises StoreError naming the folder."""
+    """A folder only its owner may read, and so whatever is missing above it. Raises StoreError naming the folder."""
+    missing = []
+    while not os.path.isdir(path) and path != "/":
+        missing.append(path)
+        path = os.path.dirname(path)
     try:
-        os.makedirs(path, mode=0o700, exist_ok=True)
+        for path in reversed(missing):
+            try:
+                os.mkdir(path, 0o700)
+            except FileExistsError:  # another meter was first
+                continue
     except OSError as error:
         raise StoreError(f"store {path}: cannot be made: {os.strerror(error.errno or 0)}") from None
 

@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import tempfile
+from typing import TextIO
 
 from proofcost.adapters import launchers
 from proofcost.harness import meter, outcome, policy, signals, spawn, store, whole
@@ -33,6 +34,9 @@ _CLIENTS = {
 # Environment variables by which judges are told where a sandbox is, and the launcher that stands there.
 _SHIMMED = {"COMPARATOR_LANDRUN": "landrun"}
 _EXEC_DIRECTORIES = ("XDG_RUNTIME_DIR", "TMPDIR")
+
+
+USAGE = 2
 
 
 class UsageError(Exception):
@@ -137,7 +141,7 @@ def judge_config(command: list[str]) -> str | None:
     return None
 
 
-def _launcher_directory() -> str:
+def launcher_directory() -> str:
     """A new directory of ours from which programs may be started. Raises UsageError."""
     candidates = [os.environ[name] for name in _EXEC_DIRECTORIES if os.environ.get(name)] + [
         "/tmp",
@@ -198,9 +202,23 @@ def main(args: argparse.Namespace) -> int:
     """Run the judge. Returns its exit code, or does not return: dies by the signal the judge died of."""
     try:
         plan = plan_of(args)
+        status = measure(plan, args.shims)
     except UsageError as error:
         policy.say(str(error))
-        return 2
+        return USAGE
+    if os.isatty(2):
+        show(plan, sys.stderr)
+    if os.WIFSIGNALED(status):
+        signals.die_by(os.WTERMSIG(status))
+    return outcome.exit_code(status)
+
+
+def measure(plan: Plan, shims: str) -> int:
+    """Run the plan's judge with launchers of its own and record it. Returns the raw wait status.
+
+    Raises UsageError when nothing was started because of a wrong call; does not return when the meter failed before
+    the start (the policy has then run or refused the judge).
+    """
     spawn.keep_standard_descriptors_closed()
     inherited = signals.Inherited()
     directory: str | None = None
@@ -208,31 +226,27 @@ def main(args: argparse.Namespace) -> int:
     before = dict(os.environ)
     try:
         signals.block_all()
-        if args.shims != "none":
-            directory = _launcher_directory()
-            os.environ.update(write_launchers(plan, directory, args.shims))
+        if shims != "none":
+            directory = launcher_directory()
+            os.environ.update(write_launchers(plan, directory, shims))
         one.sample_paths([os.getcwd()])
         one.prepare()
-    except (UsageError, whole.LimitError) as error:
-        one.abandon()
-        _remove(directory)
-        policy.say(str(error))
-        return 2
     except BaseException as fault:  # noqa: BLE001  # the verdict rule
+        _remove(directory)
+        if isinstance(fault, UsageError | whole.LimitError):
+            one.abandon()
+            inherited.restore()
+            raise UsageError(str(fault)) from None
         # Without a store the launchers would fail one by one: the judge runs as if we were not there.
         os.environ.clear()
         os.environ.update(before)
-        _remove(directory)
-        return meter.give_up(plan, inherited, fault, one)
+        os._exit(meter.give_up(plan, inherited, fault, one))
     status = meter.run_to_end(one)
     _remove(directory)
     if one.child.exec_error is not None:
         policy.say(f"{plan.argv[0]}: {os.strerror(one.child.exec_error.errno or 0)}")
-    _show(plan)
-    if os.WIFSIGNALED(status):
-        sys.stdout.flush()
-        signals.die_by(os.WTERMSIG(status))
-    return outcome.exit_code(status)
+    inherited.restore()
+    return status
 
 
 def _remove(directory: str | None) -> None:
@@ -240,16 +254,14 @@ def _remove(directory: str | None) -> None:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _show(plan: Plan) -> None:
-    """The table, for a person who watches; a fault here costs the table and nothing else."""
-    if not os.isatty(2):
-        return
+def show(plan: Plan, file: TextIO) -> None:
+    """The session's table; a fault here costs the table and nothing else."""
     try:
         from rich.console import Console
 
         from proofcost.harness.reading import read_store
         from proofcost.reports.table import render
 
-        render(read_store(f"{plan.store}/sessions/{plan.session}").records, Console(stderr=True))
+        render(read_store(f"{plan.store}/sessions/{plan.session}").records, Console(file=file))
     except Exception as error:  # noqa: BLE001  # the judge's verdict stands whatever the table does
         policy.say(f"no table: {type(error).__name__}: {error}; proofcost show {plan.session} may tell more")

@@ -1,0 +1,159 @@
+"""What every launcher runs; adapters/launchers.py puts a `#!` line and its configuration in front of it.
+
+A launcher must never turn a fault of Python or of ours into a verdict: whatever it can catch before the command starts
+ends in a plain exec of the command, or, strict, in 125. It stands alone: it must work when nothing of ours can be
+imported.
+"""
+
+import sys
+
+# Configuration begins: these lines are replaced.
+NAME, VERSION, STORE, REAL, STRICT, TREE = "phase", "", "", "", False, ""
+OPTIONS: dict[str, object] = {}
+# Configuration ends.
+
+ENOENT, ENOEXEC, ENOTDIR = 2, 8, 20
+
+
+def use_one_file() -> None:
+    """Take the meter's modules from one compiled file beside the tree, where it is of this Python (1.3 ms less)."""
+    import marshal
+    from _frozen_importlib_external import MAGIC_NUMBER
+
+    with open(TREE + "/bundle", "rb", buffering=0) as file:
+        if file.read(len(MAGIC_NUMBER)) != MAGIC_NUMBER:
+            return
+        codes = marshal.loads(file.read())
+    new_spec = type(sys.__spec__)
+
+    class Bundle:
+        """A finder and loader in one; a class because an instance has nothing to hold."""
+
+        @staticmethod
+        def find_spec(name: str, path: object = None, target: object = None) -> object:
+            return new_spec(name, Bundle, is_package=codes[name][0]) if name in codes else None  # type: ignore[arg-type]
+
+        @staticmethod
+        def create_module(spec: object) -> None:
+            return None
+
+        @staticmethod
+        def exec_module(module: object) -> None:
+            exec(codes[module.__name__][1], module.__dict__)  # type: ignore[attr-defined]
+
+    sys.meta_path.insert(0, Bundle)  # type: ignore[arg-type]
+
+
+def without_the_meter(fault: BaseException) -> None:
+    """The meter cannot be used: leave a mark, then become the command as if we had never been called."""
+    import os
+
+    try:
+        run_or_refuse(fault)
+    finally:
+        os._exit(125 if STRICT else 126)
+
+
+def run_or_refuse(fault: BaseException) -> None:
+    """The policy, with nothing but the standard library."""
+    import _signal  # type: ignore[import-not-found]
+    import os
+
+    command = [REAL, *sys.argv[1:]] if REAL else sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else []
+    if isinstance(fault, KeyboardInterrupt):
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+        os.kill(os.getpid(), _signal.SIGINT)
+    text = f"{type(fault).__name__}: {fault}"[:300].replace("\\", "/").replace('"', "'")
+    text = "".join(char if " " <= char <= "~" else "?" for char in text)
+    if STRICT or not command:
+        os.write(2, f"proofcost: {text}; refused, nothing was run\n".encode())
+        os._exit(125)
+    leave_mark(text)
+    restore_signals()
+    try:
+        with open("/proc/self/environ", "rb") as environment:
+            if b"\0LC_CTYPE=" not in b"\0" + environment.read():
+                os.unsetenv("LC_CTYPE")  # Python set it (PEP 538)
+    except BaseException:
+        pass
+    become(command)
+
+
+def leave_mark(text: str) -> None:
+    """A trace in the store, else one line on stderr."""
+    import os
+    import time
+
+    mark = f'{{"schema":1,"event":"mark","fault":"{text}","policy":"run","entrance":"{NAME}","version":"{VERSION}"}}\n'
+    try:
+        os.makedirs(STORE + "/marks", mode=0o700, exist_ok=True)
+        path = f"{STORE}/marks/{time.time_ns()}-{os.getpid()}.json"
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        os.write(fd, mark.encode())
+        os.close(fd)
+    except BaseException:
+        try:
+            os.write(2, f"proofcost: {text}; the command runs unmeasured\n".encode())
+        except OSError:
+            pass
+
+
+def restore_signals() -> None:
+    """Python ignores SIGPIPE and SIGXFSZ; the command gets what our caller had."""
+    import _signal
+    import os
+
+    ignored = 0
+    try:
+        with open(f"/proc/{os.getppid()}/status", "rb") as status:
+            ignored = int(status.read().split(b"SigIgn:")[1].split()[0], 16)
+    except BaseException:
+        pass
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
+        if not ignored >> (number - 1) & 1:
+            _signal.signal(number, _signal.SIG_DFL)
+
+
+def become(command: list[str]) -> None:
+    """exec as execvp would; leaves with a shell's code when there is nothing to become."""
+    import os
+
+    places, code = [command[0]], 127
+    if "/" not in command[0]:
+        places = [os.path.join(d or ".", command[0]) for d in os.environ.get("PATH", "/bin:/usr/bin").split(":")]
+    for path in places:
+        try:
+            os.execv(path, command)
+        except OSError as error:
+            if error.errno == ENOEXEC:  # a script without `#!`, which execvp hands to the shell
+                os.execv("/bin/sh", ["/bin/sh", path, *command[1:]])
+            if error.errno not in (ENOENT, ENOTDIR):
+                code = 126
+    os._exit(code)
+
+
+def launch() -> None:
+    """Hand over to the meter; it never comes back."""
+    import _warnings
+
+    # Not `-W ignore`, which would import `warnings` (0.4 ms): nothing of ours may appear on the command's stderr.
+    _warnings.filters.insert(0, ("ignore", None, Warning, None, 0))
+    sys.path.append(TREE)
+    try:
+        use_one_file()
+    except Exception:
+        pass  # the tree does as well
+    from proofcost.adapters.entrance import Config
+
+    if NAME == "phase":
+        from proofcost.adapters.phase import main
+    else:
+        from proofcost.adapters.landrun import main
+    main(Config(STORE, REAL, strict=STRICT, **OPTIONS))  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    try:
+        launch()
+    except BaseException as fault:
+        without_the_meter(fault)
