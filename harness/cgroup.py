@@ -37,7 +37,7 @@ class Group:
             self.dirs[hierarchy] = directory
             if hierarchy == MEMORY:
                 # An old kernel's default would not add children up; a new one refuses the write and is always so.
-                write(directory + "/memory.use_hierarchy", b"1")
+                procfs.write_file(directory + "/memory.use_hierarchy", b"1")
 
     @property
     def has_memory(self) -> bool:
@@ -122,7 +122,7 @@ class Group:
     def kill(self) -> None:
         """SIGKILL everything inside, at once where v2 can, else until nothing is left or a second has passed."""
         unified = self.dirs.get(UNIFIED)
-        if unified is not None and write(unified + "/cgroup.kill", b"1"):
+        if unified is not None and procfs.write_file(unified + "/cgroup.kill", b"1"):
             return
         end = time.monotonic_ns() + 1_000_000_000
         pids = self.pids()
@@ -165,48 +165,25 @@ def pids_below(directory: str) -> list[int]:
     return pids
 
 
-def write(path: str, data: bytes) -> bool:
-    """Write to a control file; whether the kernel took it."""
-    try:
-        fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        os.write(fd, data)
-    except OSError:
-        return False
-    finally:
-        os.close(fd)
-    return True
-
-
 def limit_tree(dirs: dict[str, str], memory_bytes: int) -> str | None:
     """Limit a session's memory, swap included (a tree that swaps thrashes instead of ending). Reason when it fails."""
     memory, unified = dirs.get(MEMORY), dirs.get(UNIFIED)
     text = str(memory_bytes).encode()
     if memory is not None:
-        if not write(memory + "/memory.limit_in_bytes", text):
+        if not procfs.write_file(memory + "/memory.limit_in_bytes", text):
             return f"{memory}/memory.limit_in_bytes cannot be written"
-        if os.path.exists(memory + "/memory.memsw.limit_in_bytes") and not write(
+        if os.path.exists(memory + "/memory.memsw.limit_in_bytes") and not procfs.write_file(
             memory + "/memory.memsw.limit_in_bytes", text
         ):
             return f"{memory}/memory.memsw.limit_in_bytes cannot be written"
         return None
     if unified is None or not os.path.exists(unified + "/memory.max"):
         return "no memory controller here"
-    if not write(unified + "/memory.max", text):
+    if not procfs.write_file(unified + "/memory.max", text):
         return f"{unified}/memory.max cannot be written"
-    if os.path.exists(unified + "/memory.swap.max") and not write(unified + "/memory.swap.max", b"0"):
+    if os.path.exists(unified + "/memory.swap.max") and not procfs.write_file(unified + "/memory.swap.max", b"0"):
         return f"{unified}/memory.swap.max cannot be written"
     return None
-
-
-def open_controllers(directory: str) -> None:
-    """Give every controller that a v2 cgroup has to its children; one by one, so that one refusal costs only itself."""
-    have = (procfs.read_file(directory + "/cgroup.controllers", 4096) or b"").split()
-    for name in (b"memory", b"cpu", b"io", b"pids"):
-        if name in have:
-            write(directory + "/cgroup.subtree_control", b"+" + name)
 
 
 def left_over(base: str, prefix: str) -> list[str]:

@@ -115,14 +115,53 @@ def session_dirs(own: Own) -> dict[str, str]:
     found = {}
     for name, directory in own.dirs.items():
         parent, _, leaf = directory.rpartition("/")
-        if leaf == WHOLE and parent.rpartition("/")[2].startswith(PREFIX):
+        if leaf == WHOLE and is_session(parent.rpartition("/")[2]):
             found[name] = parent
     return found
 
 
+def session_name(session: str) -> str:
+    """The name of a session's cgroup."""
+    return f"{PREFIX}-{session}"
+
+
+def is_session(name: str) -> bool:
+    """Whether a cgroup's name is a session's (and not, say, that of a unit called after us)."""
+    prefix, _, session = name.partition("-")
+    return prefix == PREFIX and len(session) == 16 and all(char in "0123456789abcdef" for char in session)
+
+
+def open_controllers(directory: str) -> None:
+    """Give every controller that a v2 cgroup has to its children; one by one, so that one refusal costs only itself."""
+    have = (procfs.read_file(directory + "/cgroup.controllers", 4096) or b"").split()
+    for name in (b"memory", b"cpu", b"io", b"pids"):
+        if name in have:
+            procfs.write_file(directory + "/cgroup.subtree_control", b"+" + name)
+
+
 def hands_down_memory(directory: str) -> bool:
-    """Whether a v2 cgroup's children have the memory controller."""
-    return b"memory" in (procfs.read_file(directory + "/cgroup.subtree_control", 4096) or b"").split()
+    """Whether a v2 cgroup's children have the memory controller; taken up first where the cgroup was delegated to us.
+
+    systemd gives a delegated unit its controllers and leaves it to the unit to hand them on (user.delegate, or
+    trusted.delegate before 251); it can where no process lives in the unit's own cgroup.
+    """
+    control = directory + "/cgroup.subtree_control"
+    if b"memory" in (procfs.read_file(control, 4096) or b"").split():
+        return True
+    if not _is_delegated(directory) or procfs.read_file(directory + "/cgroup.procs", 64):
+        return False
+    open_controllers(directory)
+    return b"memory" in (procfs.read_file(control, 4096) or b"").split()
+
+
+def _is_delegated(directory: str) -> bool:
+    for name in ("user.delegate", "trusted.delegate"):
+        try:
+            if os.getxattr(directory, name) == b"1":
+                return True
+        except OSError:
+            continue
+    return False
 
 
 def base_for(own: Own, name: str) -> str:

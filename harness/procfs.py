@@ -26,6 +26,21 @@ def read_file(path: str, limit: int = _READ_MAX) -> bytes | None:
         os.close(fd)
 
 
+def write_file(path: str, data: bytes) -> bool:
+    """Write to a control file; whether the kernel took it."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        os.write(fd, data)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
 def read_int(path: str) -> int | None:
     """The number in a file that holds one number; None when unreadable or not a number (`max`)."""
     raw = read_file(path, 64)

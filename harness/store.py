@@ -14,6 +14,8 @@ from proofcost.harness import libc, record
 from proofcost.harness.record import Json
 
 ROOM_BYTES = 65536
+# Everything that stands in a store; a folder that holds anything else is not one.
+NAMES = frozenset({"sessions", "hosts", "traces", "parquet", "marks", "digests"})
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -88,10 +90,23 @@ def _check_own(path: str, info: os.stat_result, uid: int) -> list[str]:
         )
     mode = stat.S_IMODE(info.st_mode)
     if mode & 0o777 != 0o700:
-        # Ours, with drifted modes (a same-uid process may chmod): put right, and said.
+        # Ours, with drifted modes (a same-uid process may chmod): put right, and said. Another folder is not ours to
+        # change.
+        if not _is_store(path):
+            raise StoreError(
+                f"store {path}: not a store (mode {mode:04o}, holds other things); name an empty or new folder"
+            )
         os.chmod(path, 0o700)
         return [f"store {path}: mode was {mode:04o}, set to 0700"]
     return []
+
+
+def _is_store(path: str) -> bool:
+    """Whether a folder holds nothing but what a store holds; one that cannot be listed any more was ours."""
+    try:
+        return set(os.listdir(path)) <= NAMES
+    except PermissionError:
+        return True
 
 
 def _check_above(place: str, path: str, info: os.stat_result, uid: int) -> None:

@@ -69,9 +69,9 @@ class Whole(Meter):
         names = hierarchy.wanted(own)
         self.base = {name: hierarchy.base_for(own, name) for name in names}
         around = cgroup.Group(own.kind)
-        around.make(self.base, f"{hierarchy.PREFIX}-{self.session}")
+        around.make(self.base, hierarchy.session_name(self.session))
         if hierarchy.UNIFIED in around.dirs:
-            cgroup.open_controllers(around.dirs[hierarchy.UNIFIED])
+            hierarchy.open_controllers(around.dirs[hierarchy.UNIFIED])
         judge = cgroup.Group(own.kind)
         judge.make(around.dirs, hierarchy.WHOLE)
         self.around, self.group = around, judge

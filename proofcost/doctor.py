@@ -43,7 +43,6 @@ KERNELS = (
     ("rpylean-c", None),
     ("mathgraph", None),
 )
-STORE_FOLDERS = frozenset(("sessions", "hosts", "marks", "traces", "parquet", "digests", "cache"))
 LEAN_TOOLS = ("lake", "lean", "lean4export", "comparator")
 INTERPRETERS = (
     "/usr/bin/python3",
@@ -253,7 +252,7 @@ def _store_fault(place: str) -> tuple[str | None, str | None]:
     mode = stat.S_IMODE(info.st_mode)
     if mode & 0o777 == 0o700:
         return None, None
-    strange = sorted(set(os.listdir(place)) - STORE_FOLDERS)
+    strange = sorted(set(os.listdir(place)) - store.NAMES)
     if strange:
         other = _clean(strange[0])
         return f"store {place}: holds other things ({other}) and is open to others; name a folder of its own", None
