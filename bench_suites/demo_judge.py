@@ -8,8 +8,8 @@ It exists because a first look must not need a Lean toolchain. What is real and 
   `noda` in it gets a config file instead, as a comparator's heuristic has it;
 * at last the parse-only control, as a checker of its name: it reads the export and checks nothing.
 
-Each call goes through the hook, if one is given: `HOOK --phase build|export|checker -- COMMAND...`; the hook's exit is the
-command's. With a sandbox the command runs in it, with the arguments a comparator gives it: landrun's or bwrap's.
+Each call goes through the hook, if one is given: `HOOK --phase build|export|checker -- COMMAND...`; the hook's exit is
+the command's. With a sandbox the command runs in it, with the arguments a comparator gives it: landrun's or bwrap's.
 
 Exit 0 when every kernel exits 0, else 1; 2 for wrong usage. A plain script, no import of ours: it is run by its path.
 """

@@ -472,7 +472,7 @@ def demo(folder: Path, *arguments: object) -> tuple[subprocess.CompletedProcess[
 def test_demo_judge_without_any_real_part(tmp_path: Path) -> None:
     done, phases_seen = demo(tmp_path)
     assert done.returncode == 0, done
-    assert phases_seen == ["build", "build", "checker"]
+    assert phases_seen == ["build", "export", "checker"]
     assert "parse-only control: checks nothing; 50 declarations" in done.stdout
     assert "no sandbox" in done.stdout
     assert "no kernel was given" in done.stdout
@@ -489,7 +489,7 @@ def test_demo_judge_in_landrun(tmp_path: Path, landrun: Path, kernels: Kernels) 
         f"soko-noda={kernels.sokonanoda}",
     )
     assert done.returncode == 0, done
-    assert phases_seen == ["build", "build", "checker", "checker", "checker"]
+    assert phases_seen == ["build", "export", "checker", "checker", "checker"]
     assert "judge: every kernel accepts" in done.stdout
 
 
@@ -498,13 +498,13 @@ def test_demo_judge_in_bwrap(tmp_path: Path, bwrap: Path) -> None:
         pytest.skip("bwrap may not make namespaces here")
     done, phases_seen = demo(tmp_path, "--bwrap", bwrap)
     assert done.returncode == 0, done
-    assert phases_seen == ["build", "build", "checker"]
+    assert phases_seen == ["build", "export", "checker"]
 
 
 def test_demo_judge_passes_a_rejection_on(tmp_path: Path) -> None:
     done, phases_seen = demo(tmp_path, "--kernel", "no=/bin/false", "--kernel", "yes=/bin/true")
     assert done.returncode == 1
-    assert phases_seen == ["build", "build", "checker", "checker", "checker"]
+    assert phases_seen == ["build", "export", "checker", "checker", "checker"]
     assert done.stdout.splitlines()[-1] == "judge: not accepted by no"
 
 
