@@ -48,7 +48,6 @@ def understand(plan: Plan) -> None:
     plan.phase_understood = _SYNONYMS.get(given, given)
     if given == landrun.BUILD and seen == landrun.EXPORT:
         plan.phase_understood = seen
-        plan.phase_known_by = "hook and argv"
     if given == landrun.CHECKER and plan.kernel_name is None and plan.target:
         plan.kernel_name = landrun.kernel_name(plan.target)
     elif given != landrun.CHECKER:
