@@ -479,8 +479,7 @@ class Meter:
         """A fault before the start: take back what was made. Never raises."""
         try:
             if self.sink is not None:
-                self.sink.append(self._never_started())
-                self.sink.close()
+                self.sink.discard()
         except BaseException as error:
             self._fault("abandon", error)
         try:
@@ -489,35 +488,6 @@ class Meter:
             self.stamps.close()
         except BaseException as error:
             self._fault("abandon", error)
-
-    def _never_started(self) -> dict[str, Json]:
-        """The end of a record whose command was not measured after all."""
-        said: list[Json] = ["the meter failed before the command started; by policy it " + (
-            "was refused" if self.plan.strict else "ran unmeasured"
-        )]  # fmt: skip
-        return {
-            "schema": SCHEMA,
-            "event": "finished",
-            "invocation": self.invocation,
-            "session": self.session,
-            "clocks": clocks(),
-            "outcome": {
-                "kind": outcome.NOT_STARTED,
-                "code": None,
-                "signal": None,
-                "core_dumped": None,
-                "errno": None,
-                "cause": outcome.CAUSE_NOT_MEASURED,
-                "evidence": said,
-            },
-            "measurements": {},
-            "stragglers": {"count": None, "action": "none", "reason": "not measured"},
-            "filesystems": [],
-            "exec_stamps": {"count": None, "lost": None, "names": [], "reason": "not measured"},
-            "host_disturbance": {},
-            "meter_cost": self._cost(),
-            "faults": self.faults,
-        }
 
 
 def _hangup_is_ours(taken: signals.Taken) -> bool:

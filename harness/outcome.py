@@ -22,7 +22,6 @@ TERMINATED_BY_CALLER = "terminated_by_caller"
 CRASHED = "crashed"
 KILLED_CAUSE_UNKNOWN = "killed_cause_unknown"
 CAUSE_NOT_STARTED = "not_started"
-CAUSE_NOT_MEASURED = "not_measured"
 
 # Less than this free at the lowest sample, and a failed command, is a full disk: an ordinary write would not have
 # fitted.

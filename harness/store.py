@@ -148,6 +148,10 @@ class Sink:
         """No more events will come."""
         raise NotImplementedError
 
+    def discard(self) -> None:
+        """Nothing was measured after all: the mark that is left tells of it, not half a record."""
+        raise NotImplementedError
+
 
 class OwnFile(Sink):
     """The invocation's own file in the session's folder."""
@@ -177,6 +181,12 @@ class OwnFile(Sink):
         while line:
             line = line[os.write(self._fd, line) :]
         os.fdatasync(self._fd)
+
+    def discard(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        os.unlink(self.path)
 
     def close(self) -> None:
         """Give back the room that was not needed."""
