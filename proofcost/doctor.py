@@ -403,8 +403,31 @@ def look_identity(place: str) -> dict[str, object]:
     return {"machine_id_reason": reason, "other_boots_at_once": tuple(dict.fromkeys(at_once))}
 
 
-def look(place: str) -> Seen:
-    """Look at this host, with the store at `place`."""
+def look_launchers(directory: str) -> Tried:
+    """Start every launcher of an installation once, and hold its files to the manifest. Leaves a record of each."""
+    try:
+        manifest = json.loads(Path(directory, "manifest.json").read_bytes())
+        files, marks = dict(manifest["files"]), Path(manifest["store"], "marks")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return Tried(False, f"no usable manifest.json ({error})")
+    changed = [
+        name for name, sha256 in files.items() if digest.of_file(os.path.join(directory, name), None)[0] != sha256
+    ]
+    if changed and not Path(directory, "phase.measuring").exists():
+        return Tried(False, f"{len(changed)} file(s) are not as installed, first {changed[0]}")
+    before = len(list(marks.glob("*"))) if marks.is_dir() else 0
+    for name, arguments in (("phase", ("--phase", "doctor", "--", _child())), ("landrun", ("--version",))):
+        status, said = _ask(os.path.join(directory, name), *arguments)
+        if status != 0:
+            return Tried(False, f"{name} ended with {status}: {said.strip()[:200]}")
+    if marks.is_dir() and len(list(marks.glob("*"))) > before:
+        return Tried(False, f"the command ran, but unmeasured: see the newest file in {marks}")
+    off = "switched off (--on brings measuring back)" if Path(directory, "phase.measuring").exists() else "measuring"
+    return Tried(True, f"each started once, as installed, {off}")
+
+
+def look(place: str, launchers: str | None = None) -> Seen:
+    """Look at this host, with the store at `place` and the launchers in a directory, if any."""
     counters, stamps = look_counters()
     parts: list[Callable[[], dict[str, object]]] = [
         look_cgroup,
@@ -419,6 +442,8 @@ def look(place: str) -> Seen:
     seen: dict[str, object] = {"counters": counters, "stamps": stamps}
     for part in parts:
         seen.update(part())
+    if launchers is not None:
+        seen.update({"launchers": look_launchers(launchers), "launchers_directory": launchers})
     return Seen(**seen)  # type: ignore[arg-type]
 
 
@@ -487,6 +512,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     """Add `doctor` to the command line; the chosen command's function is `args.run`."""
     parser = subparsers.add_parser("doctor", help="can this host measure and sandbox?", description=__doc__)
     parser.add_argument("--store", metavar="PATH", help="the store to look at (default: where records go)")
+    parser.add_argument("--launchers", metavar="DIR", help="start the launchers that `install` wrote into DIR once")
     parser.add_argument("--json", action="store_true", help="machine-readable")
     parser.set_defaults(run=main)
     return parser
@@ -495,7 +521,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def main(args: argparse.Namespace) -> int:
     """Look, show, and say 1 when measuring here would be wrong."""
     place = os.path.abspath(args.store) if args.store else store.default_place(dict(os.environ), os.geteuid())
-    checks = doctor_checks.examine(look(place))
+    checks = doctor_checks.examine(look(place, args.launchers and os.path.abspath(args.launchers)))
     if args.json:
         print(as_json(checks, place))
     elif sys.stdout.isatty():

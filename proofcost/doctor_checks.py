@@ -161,6 +161,8 @@ class Seen:
     pressure: bool = True
     machine_id_reason: str | None = None
     other_boots_at_once: tuple[str, ...] = ()
+    launchers: Tried = Tried(None)
+    launchers_directory: str | None = None
 
 
 # Counters
@@ -634,6 +636,21 @@ def interpreter(seen: Seen) -> Check:
     return Check(name, Status.GOOD, said + ", only root can change it", why, None, facts)
 
 
+def launchers(seen: Seen) -> Check:
+    """Installed launchers, started once under the limits that doctor itself runs under."""
+    why = "what stops Python from starting (limits, a missing interpreter) a launcher cannot catch: the judge sees it fail"
+    directory = seen.launchers_directory
+    if directory is None:
+        return Check(
+            "launchers", Status.NOTE, "not tried", why, "proofcost doctor --launchers DIR, under the judge's limits"
+        )
+    facts: dict[str, Json] = {"directory": record.escape_text(directory)}
+    if seen.launchers.works:
+        return Check("launchers", Status.GOOD, f"{directory}: {seen.launchers.said}", why, facts=facts)
+    mend = f"proofcost install {directory} again, or --off until it is mended"
+    return Check("launchers", Status.BAD, f"{directory}: {seen.launchers.said}", why, mend, facts)
+
+
 def _soft(limits: Mapping[str, Json], name: str) -> int | None:
     rlimits = limits.get("rlimits")
     one = rlimits.get(name) if isinstance(rlimits, dict) else None
@@ -739,6 +756,7 @@ ALL: tuple[Callable[[Seen], Check], ...] = (
     lean,
     store,
     interpreter,
+    launchers,
     time_limit,
     resource_limits,
     cgroup_limits,
