@@ -638,13 +638,11 @@ def interpreter(seen: Seen) -> Check:
 
 def launchers(seen: Seen) -> Check:
     """Installed launchers, started once under the limits that doctor itself runs under."""
-    why = "what stops Python from starting (limits, a missing interpreter) a launcher cannot catch: the judge sees it fail"
+    why = "what stops Python from starting (limits, no interpreter) a launcher cannot catch: the judge sees it fail"
     directory = seen.launchers_directory
     if directory is None:
-        return Check(
-            "launchers", Status.NOTE, "not tried", why, "proofcost doctor --launchers DIR, under the judge's limits"
-        )
-    facts: dict[str, Json] = {"directory": record.escape_text(directory)}
+        return Check("launchers", Status.GOOD, "none named (--launchers DIR starts each once)", why)
+    facts: dict[str, Json] = {"directory": directory}
     if seen.launchers.works:
         return Check("launchers", Status.GOOD, f"{directory}: {seen.launchers.said}", why, facts=facts)
     mend = f"proofcost install {directory} again, or --off until it is mended"
