@@ -4,9 +4,10 @@ BIN := .venv/bin
 
 .PHONY: demo test bench guest format clean
 
-# The main job on an embedded default: what one proof check costs, phase by phase.
+# The main job on an embedded default: what one proof check costs, phase by phase. A landrun that .ci/landrun brought is
+# found too.
 demo: .venv/.base
-	@$(BIN)/proofcost demo
+	@PATH="$$PATH:$(CURDIR)/.ci/cache/landrun" $(BIN)/proofcost demo
 
 # What CI checks.
 test: .venv/.dev

@@ -209,7 +209,7 @@ def counters(seen: Seen) -> Check:
             Status.WARN,
             "no hardware counters here (a virtual machine without a PMU, or a processor that perf does not know)",
             why,
-            "use a host with a PMU; without one compare by `proofcost bench --counter callgrind`, never by a guess",
+            "use a host with a PMU; without one count by valgrind --tool=callgrind, and never mix the two",
             facts,
         )
     return Check(name, Status.WARN, "; ".join(sorted(reasons)), why, "proofcost doctor --json shows each event", facts)
