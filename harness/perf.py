@@ -6,12 +6,14 @@ descendants. So no handshake with the child is needed, and nothing of our own st
 
 Exec stamps: a dummy event per CPU whose ring buffer receives one record per exec in the tree, stamped by the kernel
 with CLOCK_MONOTONIC and flagged as an exec (a rename by prctl carries no such flag). It must be inherited and so must
-be per CPU: a sandbox written in Go execs from another thread. A full ring drops the newest records; we need the first
-ones.
+be per CPU: a sandbox written in Go execs from another thread. The kernel writes forks and exits into the same ring,
+asked or not. A full ring drops the newest records; we need the first ones. Since Linux 6.0 the kernel tells how many it
+dropped (of all kinds); before that a ring without room for one more may have lost any number, which is said as one.
 """
 
 import errno
 import os
+import resource
 
 from proofcost.harness import libc
 from proofcost.harness.record import MEASURED, UNAVAILABLE, Json, measurement, unavailable
@@ -42,6 +44,7 @@ _SAMPLE_TID = 1 << 1
 _SAMPLE_TIME = 1 << 2
 _READ_ENABLED = 1 << 0
 _READ_RUNNING = 1 << 1
+_READ_LOST = 1 << 4  # Linux 6.0
 _FLAG_CLOEXEC = 1 << 3
 _CLOCK_MONOTONIC = 1
 
@@ -51,11 +54,14 @@ _RECORD_COMM = 3
 _MISC_COMM_EXEC = 1 << 13
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _DATA_HEAD_OFFSET = 1024
+# The largest record there: header, pid and tid, a name of at most 16 bytes, pid, tid and time.
+_STAMP_BYTES_MAX = 8 + 8 + 16 + 16
 
 # More CPUs than this would cost more descriptors than an exec stamp is worth.
 STAMP_CPUS_MAX = 512
-# Descriptors that must stay free for the journal, the pipe and the sampler.
+# Descriptors that must stay free: for the stamps, more than for the counters, which matter more.
 _DESCRIPTORS_KEPT = 16
+_DESCRIPTORS_KEPT_BY_COUNTERS = 6  # the pipe to the child, and a file or two of /proc at a time
 
 REASON_NOT_SUPPORTED = "counter_not_supported"
 REASON_PERMISSION = "counter_permission_denied"
@@ -63,6 +69,7 @@ REASON_NOT_REPORTED = "counter_not_reported"
 REASON_MULTIPLEXED = "counter_multiplexed"
 REASON_NEVER_RAN = "counter_never_ran"
 REASON_USER_ONLY = "counter_reads_zero_when_user_only"
+REASON_DESCRIPTORS = "counter_not_reported: no descriptor to spare"
 
 # name, type, config, unit, user mode only by intent, whether a user-only count means anything
 _EVENTS = (
@@ -111,6 +118,15 @@ class Counters:
 
     def open(self) -> None:
         """Open what this host allows; what it does not is unavailable with its reason."""
+        self._open_events()
+        # Numbers are given from the lowest on: a high one tells that few are left, and the command comes first.
+        room = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        for name, fd in list(self._fds.items()):
+            if 0 <= room < fd + _DESCRIPTORS_KEPT_BY_COUNTERS:
+                os.close(self._fds.pop(name))
+                self._reasons[name] = REASON_DESCRIPTORS
+
+    def _open_events(self) -> None:
         for name, kind, config, _unit, user_only, means_something in _EVENTS:
             try:
                 self._fds[name] = _open_counter(kind, config, user_only)
@@ -222,28 +238,26 @@ def _online_cpus() -> list[int]:
 class ExecStamps:
     """Kernel time of every exec in the tree. `open` before the child is made, `read` after its exit."""
 
-    __slots__ = ("_fds", "_maps", "reason")
+    __slots__ = ("_counts_lost", "_fds", "_maps", "reason")
 
     def __init__(self) -> None:
         self._fds: list[int] = []
         self._maps: list[int] = []  # addresses
+        self._counts_lost = True
         self.reason: str | None = "not opened"
 
     def open(self) -> None:
         """Open one ring per CPU; on any refusal close all and keep the reason."""
-        import resource
-
         cpus = _online_cpus()
         room = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         if len(cpus) > STAMP_CPUS_MAX or (room >= 0 and len(cpus) * 2 + _DESCRIPTORS_KEPT > room):
             self.reason = f"{len(cpus)} CPUs need more descriptors than the limit of {room} leaves"
             return
         flags = _INHERIT | _COMM | _COMM_EXEC | _SAMPLE_ID_ALL | _USE_CLOCKID | _EXCLUDE_KERNEL | _EXCLUDE_HV
-        attr = _attr(_TYPE_SOFTWARE, _SW_DUMMY, flags, _SAMPLE_TID | _SAMPLE_TIME, 0, _CLOCK_MONOTONIC)
         try:
             for cpu in cpus:
                 try:
-                    fd = libc.perf_event_open(attr, 0, cpu, _FLAG_CLOEXEC)
+                    fd = self._open_ring(cpu, flags)
                 except OSError as error:
                     if error.errno == errno.ENODEV:  # a CPU that went offline meanwhile
                         continue
@@ -256,15 +270,33 @@ class ExecStamps:
             return
         self.reason = None
 
+    def _open_ring(self, cpu: int, flags: int) -> int:
+        if self._counts_lost:
+            try:
+                return libc.perf_event_open(self._attr(flags, _READ_LOST), 0, cpu, _FLAG_CLOEXEC)
+            except OSError as error:
+                if error.errno != errno.EINVAL:
+                    raise
+                self._counts_lost = False
+        return libc.perf_event_open(self._attr(flags, 0), 0, cpu, _FLAG_CLOEXEC)
+
+    @staticmethod
+    def _attr(flags: int, read_format: int) -> bytes:
+        return _attr(_TYPE_SOFTWARE, _SW_DUMMY, flags, _SAMPLE_TID | _SAMPLE_TIME, read_format, _CLOCK_MONOTONIC)
+
     def read(self) -> tuple[list[ExecStamp], int]:
-        """All stamps in order of time, and how many were lost."""
+        """All stamps in order of time, and how many records (of execs, forks, exits) found no room."""
         stamps: list[ExecStamp] = []
         lost = 0
-        for ring in self._maps:
+        for fd, ring in zip(self._fds, self._maps, strict=True):
             head = int.from_bytes(libc.read_memory(ring + _DATA_HEAD_OFFSET, 8), "little")
-            found, missing = parse_ring(libc.read_memory(ring + _PAGE, min(head, _PAGE)))
+            found, said = parse_ring(libc.read_memory(ring + _PAGE, min(head, _PAGE)))
             stamps.extend(found)
-            lost += missing
+            if self._counts_lost:
+                lost += int.from_bytes(os.read(fd, 16)[8:], "little")
+            else:
+                # A full ring has no room for the record that would say what was lost.
+                lost += said or int(_PAGE - 1 - head < _STAMP_BYTES_MAX)
         stamps.sort(key=lambda stamp: stamp.time_ns)
         return stamps, lost
 
