@@ -98,7 +98,7 @@ def find_own() -> Own:
     dirs: dict[str, str] = {}
     for name, (point, root) in mounts.items():
         path = paths.get(name)
-        if path is None or path.startswith("/.."):  # outside the cgroup namespace that the mount shows
+        if path is None or (path + "/").startswith("/../"):  # outside the cgroup namespace that the mount shows
             continue
         if root != "/":
             if path != root and not path.startswith(root + "/"):

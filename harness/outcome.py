@@ -69,10 +69,12 @@ def judge(status: int, evidence: Evidence) -> dict[str, Json]:
     if evidence.exec_errno is not None:
         kind, cause = NOT_STARTED, CAUSE_NOT_STARTED
         code = number = None
+        signaled = False
         said = [f"exec failed: {os.strerror(evidence.exec_errno)}"]
     elif evidence.time_limit_ns is not None:
         kind, cause = TIMED_OUT, TIME_LIMIT
-        said.append(f"our time limit of {evidence.time_limit_ns} ns for the whole command had passed, and we killed it")
+        how = "we killed it" if number is not None else "it ended by itself as we killed what was left of its tree"
+        said.append(f"our time limit of {evidence.time_limit_ns} ns for the whole command had passed, and {how}")
     else:
         cause = _cause(number, code, evidence, said)
     return {
@@ -124,14 +126,17 @@ def _cause(number: int | None, code: int | None, evidence: Evidence, said: list[
 
 
 def _cpu_limit_hit(number: int | None, evidence: Evidence) -> bool:
-    """SIGXCPU under a limit says it itself; SIGKILL (the hard limit) needs CPU time that reaches the limit."""
+    """SIGXCPU under a limit says it itself; SIGKILL (the hard limit) needs a CPU time that fits.
+
+    The limit is per process and the time is the tree's: much more than the limit proves nothing.
+    """
     if evidence.cpu_limit_s is None:
         return False
     if number == signals.SIGXCPU:
         return True
     if number != signals.SIGKILL or evidence.cpu_ns is None:
         return False
-    return evidence.cpu_ns + CPU_LIMIT_SLACK_NS >= evidence.cpu_limit_s * 1_000_000_000
+    return abs(evidence.cpu_ns - evidence.cpu_limit_s * 1_000_000_000) <= CPU_LIMIT_SLACK_NS
 
 
 def exit_code(status: int) -> int:

@@ -29,9 +29,12 @@ class Disk:
 
 
 def free_bytes(path: str) -> int:
-    """Free bytes of the filesystem (what root could still use). Raises OSError."""
+    """Free bytes of the filesystem for us (and the command): what is kept for root counts for root alone.
+
+    Raises OSError.
+    """
     info = os.statvfs(path)
-    return info.f_bfree * info.f_frsize
+    return (info.f_bfree if os.geteuid() == 0 else info.f_bavail) * info.f_frsize
 
 
 class Sampler:

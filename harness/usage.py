@@ -92,7 +92,7 @@ def _times(value: int | None, factor: int) -> int | None:
 
 
 def read_split(dirs: dict[str, str]) -> tuple[int, int, int] | None:
-    """(anonymous, file without shared memory, shared memory) bytes now; None where there is no memory controller.
+    """(anonymous, file without shared memory, shared memory) bytes now; None where the kernel does not tell all three.
 
     v1 calls anonymous memory rss, and its cache includes shared memory; v2's file includes it as well.
     """
@@ -104,10 +104,9 @@ def read_split(dirs: dict[str, str]) -> tuple[int, int, int] | None:
         unified = dirs.get(UNIFIED)
         stat = (procfs.read_table(unified + "/memory.stat") or {}) if unified is not None else {}
         anon, cache, shmem = (stat.get(name) for name in (b"anon", b"file", b"shmem"))
-    if anon is None or cache is None:
+    if anon is None or cache is None or shmem is None:
         return None
-    shared = shmem or 0
-    return anon, max(0, cache - shared), shared
+    return anon, max(0, cache - shmem), shmem
 
 
 def oom_counts_above(dirs: dict[str, str]) -> dict[str, int]:
