@@ -119,13 +119,15 @@ class Group:
             left = self.pids()
         return left
 
-    def kill(self) -> None:
+    def kill(self, first: int = 0) -> None:
         """SIGKILL everything inside, at once where v2 can, else until nothing is left or a second has passed."""
         unified = self.dirs.get(UNIFIED)
         if unified is not None and procfs.write_file(unified + "/cgroup.kill", b"1"):
             return
         end = time.monotonic_ns() + 1_000_000_000
         pids = self.pids()
+        if first in pids:
+            pids = [first, *pids]
         while pids and time.monotonic_ns() < end:
             for pid in pids:
                 try:
@@ -135,25 +137,40 @@ class Group:
             time.sleep(_GRACE_STEP_S)
             pids = self.pids()
 
-    def remove_one(self, hierarchy: str) -> bool:
-        """Remove one directory; False when something still lives in it."""
+    def remove_one(self, hierarchy: str, whole: bool = False) -> bool:
+        """Remove one directory; False when something still lives in it. `whole`: with what was made below it."""
         directory = self.dirs.get(hierarchy)
         if directory is None:
             return True
-        try:
-            os.rmdir(directory)
-        except FileNotFoundError:
-            pass
-        except OSError:
+        if not remove_tree(directory, whole):
             return False
         del self.dirs[hierarchy]
         return True
 
-    def remove(self) -> bool:
-        """Remove all directories; True when nothing is left of them."""
+    def remove(self, whole: bool = False) -> bool:
+        """Remove all directories; True when nothing is left of them. `whole`: with what was made below them."""
         for hierarchy in list(self.dirs):
-            self.remove_one(hierarchy)
+            self.remove_one(hierarchy, whole)
         return not self.dirs
+
+
+def remove_tree(directory: str, whole: bool) -> bool:
+    """Remove a cgroup, and with `whole` those that a command made in it; False when something still lives in one."""
+    try:
+        os.rmdir(directory)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        below = left_over(directory, "") if whole else []
+        for name in below:
+            remove_tree(f"{directory}/{name}", True)
+        if not below:
+            return False
+        try:
+            os.rmdir(directory)
+        except OSError:
+            return False
+    return True
 
 
 def pids_below(directory: str) -> list[int]:

@@ -3,6 +3,8 @@
 The rules are stated once, here; docs/record.md says what each name means.
 """
 
+import os
+
 from proofcost.harness import perf, record
 from proofcost.harness.record import CONTRADICTED, LOWER_BOUND, MEASURED, SAMPLED, Json, measurement, unavailable
 from proofcost.harness.sample import Sampler
@@ -11,15 +13,17 @@ from proofcost.harness.usage import Usage
 # Two clocks of the same CPU time may differ by this much: constant, and per hundred (experiment; docs/design-notes.md).
 CPU_SLACK_NS = 5_000_000
 CPU_SLACK_PERCENT = 2
-# What a cgroup sees and a wait status or task clock does not: tearing down an address space, per GiB of its peak.
+# What a cgroup sees and a wait status or task clock does not: tearing down an address space, per GiB in it.
 TEARDOWN_NS_PER_GIB = 70_000_000
 _GIB = 1 << 30
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 # A process's peak this close above our own cannot be told from ours, which exec folds into the child's.
 HIDDEN_SLACK_BYTES = 256 * 1024
 
 COUNTERS_LOST = "counters_lost_a_task: more CPU was used than they saw (a set-user-id or unreadable program was run)"
 _STRAGGLERS = "what outlived the command still adds to it"
 _NAME_MAX = 15
+_CPU_NAMES = ("cpu_waited", "cpu_waited_user", "cpu_waited_system", "cpu_tree", "cpu_tree_user", "cpu_tree_system")
 
 Figures = dict[str, dict[str, Json]]
 
@@ -96,42 +100,49 @@ def walls(
     put(figures, "sandbox_startup", startup, "ns", f"first exec stamp to exec stamp of {target}", reason)
 
 
-def cpu(figures: Figures, usage: Usage | None, waited_user_ns: int, waited_system_ns: int, reason: str | None) -> None:
-    """CPU by wait status and by cgroup, and what their disagreement means."""
+def cpu(
+    figures: Figures,
+    usage: Usage | None,
+    waited_user_ns: int,
+    waited_system_ns: int,
+    faults_count: int,
+    reason: str | None,
+) -> None:
+    """CPU by wait status and by cgroup, and what their disagreement means. `faults_count` is the waited for's."""
     waited = waited_user_ns + waited_system_ns
-    for name, value in (
-        ("cpu_waited", waited),
-        ("cpu_waited_user", waited_user_ns),
-        ("cpu_waited_system", waited_system_ns),
-    ):
+    for name, value in zip(_CPU_NAMES[:3], (waited, waited_user_ns, waited_system_ns), strict=True):
         figures[name] = measurement(value, "ns", "wait4 rusage")
     absent = reason or "no cgroup"
     method = "cgroup CPU" if usage is None else usage.cpu_method
     tree = None if usage is None else usage.cpu_ns
-    put(figures, "cpu_tree", tree, "ns", method, absent)
-    put(figures, "cpu_tree_user", None if usage is None else usage.cpu_user_ns, "ns", method, absent)
-    put(figures, "cpu_tree_system", None if usage is None else usage.cpu_system_ns, "ns", method, absent)
+    parts = (None, None) if usage is None else (usage.cpu_user_ns, usage.cpu_system_ns)
+    for name, part in zip(_CPU_NAMES[3:], (tree, *parts), strict=True):
+        put(figures, name, part, "ns", method, absent)
     if tree is None:
         return
-    peak = 0 if usage is None or usage.peak_bytes is None else usage.peak_bytes
     if waited > tree + CPU_SLACK_NS + tree * CPU_SLACK_PERCENT // 100:
         _mark(
             figures,
-            ("cpu_waited", "cpu_tree"),
+            _CPU_NAMES,
             CONTRADICTED,
             "the wait status says more CPU than the cgroup of the whole tree",
         )
-    elif tree > waited + cpu_allowance(waited, peak):
+    elif tree > waited + cpu_allowance(waited, faults_count):
         why = "the cgroup saw more: descendants that nobody waited for; cpu_tree leads"
-        _mark(figures, ("cpu_waited", "cpu_waited_user", "cpu_waited_system"), LOWER_BOUND, why)
+        _mark(figures, _CPU_NAMES[:3], LOWER_BOUND, why)
 
 
-def cpu_allowance(cpu_ns: int, peak_bytes: int) -> int:
-    """How much more CPU than `cpu_ns` a cgroup may show before work was missed, ns."""
-    return CPU_SLACK_NS + cpu_ns * CPU_SLACK_PERCENT // 100 + TEARDOWN_NS_PER_GIB * peak_bytes // _GIB
+def cpu_allowance(cpu_ns: int, faults_count: int) -> int:
+    """How much more CPU than `cpu_ns` a cgroup may show before work was missed, ns.
+
+    What is torn down was faulted in before, so the page faults bound it, over any number of processes and without a
+    cgroup (a peak does neither: 100 processes one after the other tear down 100 times one peak). Faults of a task that
+    was missed are missed with it and excuse nothing.
+    """
+    return CPU_SLACK_NS + cpu_ns * CPU_SLACK_PERCENT // 100 + TEARDOWN_NS_PER_GIB * faults_count * _PAGE_BYTES // _GIB
 
 
-def counters(figures: Figures, counted: dict[str, Json], peak_bytes: int | None) -> None:
+def counters(figures: Figures, counted: dict[str, Json]) -> None:
     """Perf figures; a lower bound when the CPU truth shows that the kernel dropped them from a task.
 
     It does so when a task runs a set-user-id program or one that its user may not read.
@@ -141,7 +152,9 @@ def counters(figures: Figures, counted: dict[str, Json], peak_bytes: int | None)
             figures[name] = figure
     clock = figures.get("task_clock", {}).get("value")
     truth = figures["cpu_tree"]["value"] if figures["cpu_tree"]["value"] is not None else figures["cpu_waited"]["value"]
-    if isinstance(clock, int) and isinstance(truth, int) and truth > clock + cpu_allowance(clock, peak_bytes or 0):
+    faults = figures.get("page_faults", {}).get("value")
+    faults_count = faults if isinstance(faults, int) else 0
+    if isinstance(clock, int) and isinstance(truth, int) and truth > clock + cpu_allowance(clock, faults_count):
         _mark(figures, tuple(counted), LOWER_BOUND, COUNTERS_LOST)
 
 
@@ -152,7 +165,7 @@ def memory(
     if usage is not None and usage.peak_bytes is not None:
         figures["memory_peak_tree"] = measurement(usage.peak_bytes, "bytes", usage.peak_method)
     elif sampler.tree_peak_bytes is not None:
-        method = "largest sum of the living processes' VmHWM, sampled at 10 Hz"
+        method = "largest sum of the living processes' VmHWM (what they share counted in each), sampled at 10 Hz"
         figures["memory_peak_tree"] = measurement(
             sampler.tree_peak_bytes, "bytes", method, SAMPLED, reason or "no memory controller"
         )
@@ -178,16 +191,13 @@ def memory(
         else:
             figures[name] = measurement(split[at], "bytes", method, SAMPLED, "a peak between two samples is not seen")
     method = "wait4 ru_maxrss"
-    if maxrss_bytes > own_peak_bytes + HIDDEN_SLACK_BYTES:
+    hidden = maxrss_bytes <= own_peak_bytes + HIDDEN_SLACK_BYTES
+    sampled = sampler.process_peak_bytes
+    if sampled is not None and (hidden or sampled > maxrss_bytes):
+        why = "ru_maxrss is hidden by our own" if hidden else "larger than any process that was waited for"
+        figures["memory_peak_process"] = measurement(sampled, "bytes", "largest VmHWM sampled at 1 Hz", SAMPLED, why)
+    elif not hidden:
         figures["memory_peak_process"] = measurement(maxrss_bytes, "bytes", method)
-    elif sampler.process_peak_bytes is not None:
-        figures["memory_peak_process"] = measurement(
-            sampler.process_peak_bytes,
-            "bytes",
-            "largest VmHWM sampled at 1 Hz",
-            SAMPLED,
-            "ru_maxrss is hidden by our own",
-        )
     else:
         why = f"at most our own {own_peak_bytes} bytes, which exec folds into the child's"
         figures["memory_peak_process"] = unavailable("bytes", method, why)
@@ -198,8 +208,9 @@ def input_output(
 ) -> None:
     """Bytes read from and written to storage, by wait and by cgroup."""
     for name, key in (("io_read_bytes_waited", "read_bytes"), ("io_write_bytes_waited", "write_bytes")):
-        value = None if before is None or after is None else after.get(key, 0) - before.get(key, 0)
-        put(figures, name, value, "bytes", "/proc/self/io across the wait", "/proc/self/io cannot be read")
+        first, last = (None if table is None else table.get(key) for table in (before, after))
+        value = None if first is None or last is None else last - first
+        put(figures, name, value, "bytes", "/proc/self/io across the wait", "/proc/self/io does not tell")
     method, why = "cgroup v2 io.stat", "no v2 io controller here"
     put(figures, "io_read_bytes_tree", None if usage is None else usage.io_read_bytes, "bytes", method, why)
     put(figures, "io_write_bytes_tree", None if usage is None else usage.io_write_bytes, "bytes", method, why)
@@ -208,7 +219,7 @@ def input_output(
 def disk(figures: Figures, sampler: Sampler) -> None:
     """Free space at its lowest, and the largest fall of it, over the filesystems of the writable paths."""
     if not sampler.disks:
-        why = "no writable path besides /dev"
+        why = "the command line names no writable path besides /dev that is there"
         figures["disk_free_min"] = unavailable("bytes", "smallest statvfs sample", why)
         figures["disk_peak_writable"] = unavailable("bytes", "largest fall of statvfs free bytes", why)
         return
@@ -219,10 +230,16 @@ def disk(figures: Figures, sampler: Sampler) -> None:
     figures["disk_peak_writable"] = measurement(fall, "bytes", "largest fall of statvfs free bytes", SAMPLED, why)
 
 
+def never_started(figures: Figures) -> None:
+    """There was no command: whatever was read is our own child's on its way to the exec that failed."""
+    for name, figure in figures.items():
+        figures[name] = unavailable(str(figure["unit"]), str(figure["method"]), "the command was not started")
+
+
 def still_growing(figures: Figures) -> None:
     """Something outlived the command: what the tree used is not all of it."""
     for name, figure in figures.items():
-        tree = "_tree" in name or str(figure["method"]).startswith(perf.METHOD)
+        tree = "_tree" in name or name.endswith("_judge_self") or str(figure["method"]).startswith(perf.METHOD)
         if tree and figure["status"] == MEASURED:
             figure["status"] = LOWER_BOUND
             figure["reason"] = _STRAGGLERS

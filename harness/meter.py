@@ -207,6 +207,7 @@ class Meter:
         child = self.child
         spawn.start(child, self.plan.argv, self.inherited, self.group)
         self.started_ns = time.monotonic_ns()
+        self._step("cgroup", self._forget_refused, None)
         status, usage = self._wait(child)
         try:
             self._record(child, status, usage)
@@ -231,15 +232,18 @@ class Meter:
                 if deadline is not None and not self.timed_out:
                     due = min(due, deadline)
                 taken = signals.take(max(0, due - now) / 1e9)
-                if taken is None:
-                    if deadline is not None and not self.timed_out and time.monotonic_ns() >= deadline:
-                        self.timed_out = True
-                        self._kill_command(child.pid)
-                    self.sampler.tick()
-                    continue
-                if taken.number == signals.SIGCHLD:
+                if taken is not None and taken.number == signals.SIGCHLD and self._has_ended(child.pid):
+                    break
+                # At each turn: signals that never stop must not put it off.
+                if deadline is not None and not self.timed_out and time.monotonic_ns() >= deadline:
                     if self._has_ended(child.pid):
                         break
+                    self.timed_out = True
+                    self._kill_command(child.pid)
+                if taken is None:
+                    self.sampler.tick()
+                elif taken.number == signals.SIGCHLD:
+                    continue
                 elif (taken.by_process and taken.sender != child.pid) or _hangup_is_ours(taken):
                     if taken.number in signals.ENDING:
                         self.caller_signal = taken.number
@@ -286,33 +290,35 @@ class Meter:
         return False
 
     def _kill_command(self, pid: int) -> None:
-        if self.group is not None and self.group.dirs:
-            self.group.kill()
-            return
-        for member in reversed(procfs.tree_of(pid)):
+        """The command first: if it saw a child of its own killed, it could still end with 0."""
+        tree = procfs.tree_of(pid)
+        self._kill_group(pid)
+        for member in tree:
             try:
                 os.kill(member, signals.SIGKILL)
             except OSError:
                 continue
+
+    def _kill_group(self, pid: int) -> None:
+        if self.group is not None:
+            self.group.kill(pid)
 
     # After the exit: every step stands alone.
 
     def _record(self, child: spawn.Child, status: int, rusage: resource.struct_rusage | None) -> None:
         plan = self.plan
         io_after = procfs.own_io()
-        for kind in child.refused:
-            if self.group is not None:
-                self.group.forget(kind, f"the command could not enter the cgroup of {kind}")
         if self.group is not None and self.group.reasons:
             self.cgroup_reason = "; ".join(self.group.reasons.values())
         no_counters: dict[str, Json] = {}
         no_stamps: tuple[list[perf.ExecStamp], int] = ([], 0)
-        not_looked: tuple[int | None, str] = (None, "none")
+        not_looked: tuple[int | None, int, str] = (None, 0, "none")
         usage: Usage | None = None
-        counted = self._step("counters", self.counters.read, no_counters)
         stamps, lost = self._step("stamps", self.stamps.read, no_stamps)
         self._step("sample", self.sampler.last, None)
-        left, action = self._step("stragglers", self._stragglers, not_looked)
+        outlived, rest, action = self._step("stragglers", self._stragglers, not_looked)
+        # After what was only just dying, as the cgroup's figures are.
+        counted = self._step("counters", self.counters.read, no_counters)
         if self.group is not None and self.group.dirs:
             usage = self._step("cgroup", self._usage, usage)
         target = os.path.basename(plan.target[0]) if plan.target else None
@@ -326,8 +332,9 @@ class Meter:
         name = "the program" if target is None else record.escape_text(target)
         figures.walls(table, reached, self.exit_ns, self.started_ns, name, self.stamps.reason)
         user, system = (0, 0) if rusage is None else (round(rusage.ru_utime * 1e9), round(rusage.ru_stime * 1e9))
-        figures.cpu(table, usage, user, system, self.cgroup_reason)
-        figures.counters(table, counted, None if usage is None else usage.peak_bytes)
+        faults_count = 0 if rusage is None else rusage.ru_minflt + rusage.ru_majflt
+        figures.cpu(table, usage, user, system, faults_count, self.cgroup_reason)
+        figures.counters(table, counted)
         maxrss = 0 if rusage is None else rusage.ru_maxrss * 1024
         figures.memory(table, usage, self.sampler, maxrss, self.own_peak, self.cgroup_reason)
         figures.input_output(table, usage, self.io_before, io_after)
@@ -335,9 +342,11 @@ class Meter:
         if rusage is None:
             for lost_name in ("cpu_waited", "cpu_waited_user", "cpu_waited_system"):
                 table[lost_name] = record.unavailable("ns", "wait4 rusage", "the wait status was lost")
-        if left:
-            figures.still_growing(table)
         self._step("whole", lambda: self._whole(table), None)
+        if rest:
+            figures.still_growing(table)
+        if child.exec_error is not None:
+            figures.never_started(table)
         evidence = self._evidence(child, status, table, usage, reached)
         no_host: dict[str, int | None] = {}
         after = self._step("host", host.snapshot, no_host)
@@ -355,9 +364,9 @@ class Meter:
             "outcome": outcome.judge(status, evidence),
             "measurements": figures.as_json(table),
             "stragglers": {
-                "count": left,
+                "count": outlived,
                 "action": action,
-                "reason": None if left is not None else self.cgroup_reason or "no cgroup",
+                "reason": None if outlived is not None else self.cgroup_reason or "no cgroup",
             },
             "filesystems": [
                 {
@@ -395,22 +404,22 @@ class Meter:
     def _leave_cgroup(self) -> None:
         if self.group is not None:
             self.group.close_entries()
-            self.group.remove()
+            self.group.remove(whole=True)
 
-    def _stragglers(self) -> tuple[int | None, str]:
+    def _stragglers(self) -> tuple[int | None, int, str]:
+        """How many outlived the command (None: not known), how many still do, and what was done about them."""
         if self.group is None or not self.group.dirs:
-            return None, "none"
+            return None, 0, "none"
         return self._look_for_stragglers(self.group)
 
-    def _look_for_stragglers(self, group: cgroup.Group) -> tuple[int, str]:
+    def _look_for_stragglers(self, group: cgroup.Group) -> tuple[int, int, str]:
         left = group.wait_empty()
         if not left:
-            return 0, "none"
+            return 0, 0, "none"
         if self.plan.kill_stragglers or self.timed_out:
             group.kill()
-            rest = group.wait_empty(1_000_000_000)
-            return len(rest), "killed"
-        return len(left), "reported"
+            return len(left), len(group.wait_empty(1_000_000_000)), "killed"
+        return len(left), len(left), "reported"
 
     def _evidence(
         self,
@@ -468,6 +477,7 @@ class Meter:
     def _last_words(self) -> None:
         """`finished` could not be kept: say so somewhere, and leave no half-open file."""
         try:
+            self._fault("finish", error)
             if self.sink is not None:
                 self.sink.close()
             self._leave_cgroup()
@@ -514,12 +524,14 @@ def give_up(plan: Plan, inherited: signals.Inherited, fault: object, meter: Mete
     return policy.refuse_or_run(plan, inherited, fault, None if meter is None else meter.invocation)
 
 
-def run_to_end(meter: Meter) -> int:
+def run_to_end(meter: Meter, undo: "Callable[[], None] | None" = None) -> int:
     """Start the prepared command and see it through. Returns its raw wait status; does not return when it runs
     unmeasured."""
     try:
         return meter.run()
     except BaseException as fault:
         if meter.child.pid == 0:  # no process could be made: nothing has run
+            if undo is not None:
+                undo()
             os._exit(give_up(meter.plan, meter.inherited, fault, meter))
         return meter.plain_wait(meter.child.pid)

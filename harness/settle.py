@@ -69,11 +69,14 @@ def settle(place: str, session: str, invocation: str, dirs: dict[str, str], by: 
         "measurements": known,
     }
     store.write_new(path + ".settled.jsonl", event)
-    return group.remove()
+    return group.remove(whole=True)
 
 
 def _meter_runs(events: bytes, invocation: str) -> bool:
-    """Whether the meter of an unfinished record still runs."""
+    """Whether the meter of an unfinished record still runs; one of another pid namespace may, for all we can see."""
+    namespace = procfs.pid_namespace()
+    if namespace is not None and f'"pid_namespace":"{namespace}"'.encode() not in events:
+        return True
     pid = invocation.split("-")[1] if invocation.count("-") == 2 else ""
     at = events.find(_TICKS)
     digits = events[at + len(_TICKS) : at + len(_TICKS) + 24].split(b",")[0]

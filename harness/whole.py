@@ -117,15 +117,21 @@ class Whole(Meter):
             if table[name]["value"] is not None:
                 table[name]["reason"] = METERS_COST
 
-    def _kill_command(self, pid: int) -> None:
-        if self.around is not None and self.around.dirs:
-            self.around.kill()
-        else:
-            super()._kill_command(pid)
+    def _forget_refused(self) -> None:
+        super()._forget_refused()
+        if self.around is None or self.group is None:
+            return
+        for kind in set(self.around.dirs) - set(self.group.dirs):
+            # The judge is not in S/whole there, so S adds up the calls at best.
+            self.around.forget(kind, self.group.reasons.get(kind, "the judge is not in it"))
 
-    def _stragglers(self) -> tuple[int | None, str]:
+    def _kill_group(self, pid: int) -> None:
+        if self.around is not None:
+            self.around.kill(pid)
+
+    def _stragglers(self) -> tuple[int | None, int, str]:
         if self.around is None or not self.around.dirs:
-            return None, "none"
+            return None, 0, "none"
         return self._look_for_stragglers(self.around)
 
     def _leave_cgroup(self) -> None:
