@@ -16,7 +16,8 @@ LAUNCHERS = ("phase", "landrun")
 # -I: no environment, no user site; -S: no site-packages. One word, for `#!`. Warnings are silenced in the script
 # itself:
 # -W ignore would import `warnings` (0.4 ms).
-INTERPRETER_FLAGS = "-IS"
+INTERPRETER_FLAGS = session.INTERPRETER_FLAGS.decode()
+FIRST_LINE_MAX_BYTES = 255  # BINPRM_BUF_SIZE less one; 127 before Linux 5.1
 BUNDLE = "bundle"
 MINIMUM = (3, 11)
 SYSTEM_PYTHON = "/usr/bin/python3"
@@ -93,6 +94,12 @@ _OFF_PHASE = """while [ $# -gt 0 ] && [ "$1" != -- ]; do shift; done
 shift
 exec "$@"
 """
+
+
+def fits_first_line(interpreter: str) -> bool:
+    """Whether the kernel can start an interpreter from a `#!` line: 256 bytes in all, and a blank ends its path."""
+    line = os.fsencode(f"#!{interpreter} {INTERPRETER_FLAGS}\n")
+    return len(line) < FIRST_LINE_MAX_BYTES and len(line.split()) == 2
 
 
 def off_text(name: str, real: str) -> str:

@@ -219,7 +219,10 @@ def _subject(plan: Plan) -> Json:
     if plan.subject_module is None:
         return None
     seen: dict[str, Json] = {"module": record.escape_text(plan.subject_module), "source_path": None}
-    raw = None if plan.source_path is None else procfs.read_file(plan.source_path, SOURCE_READ_MAX_BYTES + 1)
+    # The checked party chooses what stands there: a pipe, a terminal or /dev/zero must not be read.
+    raw = None
+    if plan.source_path is not None and os.path.isfile(plan.source_path):
+        raw = procfs.read_file(plan.source_path, SOURCE_READ_MAX_BYTES + 1)
     if raw is None or len(raw) > SOURCE_READ_MAX_BYTES:
         reason = "no source file of that module in the project" if raw is None else "larger than 64 MiB"
         seen.update({"source_sha256": None, "source_size_bytes": None, "reason": reason})

@@ -6,9 +6,12 @@ _READ_MAX = 1 << 20
 
 
 def read_file(path: str, limit: int = _READ_MAX) -> bytes | None:
-    """Up to `limit` bytes of a small kernel file; None when it cannot be read."""
+    """Up to `limit` bytes of a small kernel file; None when it cannot be read.
+
+    Never waits: what stands at a path that others choose may be a pipe that nobody writes to.
+    """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError:
         return None
     try:

@@ -62,12 +62,23 @@ def _is_wrapper(pid: int, own_argv: list[bytes]) -> bool:
 
 
 def is_launcher(pid: int) -> bool:
-    """Whether a process is another entrance's meter: a Python that runs one of our launchers."""
+    """Whether a process is another entrance's meter: a Python that runs one of our launchers.
+
+    It shows the command line of a `#!` with our flags. A program that merely has a launcher among its arguments
+    (`timeout 60 LAUNCHER ...`, a judge that is told of one) measures nothing.
+    """
     line = procfs.command_line(pid)
-    if not line or len(line) < 3:
+    if not line or len(line) < 3 or not line[1].startswith(INTERPRETER_FLAGS):
         return False
-    head = procfs.read_file(os.fsdecode(line[2]), 256)
-    return head is not None and LAUNCHER_MAGIC in head
+    return is_launcher_file(os.fsdecode(line[2]))
+
+
+def is_launcher_file(path: str) -> bool:
+    """Whether a file is one of our launchers, measuring or switched off."""
+    head = procfs.read_file(path, 256)
+    return head is not None and head.startswith(b"#!") and LAUNCHER_MAGIC in head
 
 
 LAUNCHER_MAGIC = b"# proofcost launcher"
+# How every launcher's interpreter is called (adapters/launchers.py adds to it).
+INTERPRETER_FLAGS = b"-IS"
