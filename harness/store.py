@@ -61,7 +61,8 @@ def check_place(place: str, writable: list[str], unrestricted: bool = False) -> 
     if unrestricted:
         raise StoreError(f"store {place}: the sandbox restricts no file system, so the command could write to it")
     for path in writable:
-        if is_inside(real, os.path.realpath(path)):
+        granted = os.path.realpath(path)
+        if is_inside(real, granted) or is_inside(granted, real):
             raise StoreError(f"store {place}: the sandbox lets the command write to {path}; choose another folder")
     mended: list[str] = []
     uid = os.geteuid()
