@@ -8,7 +8,7 @@ import os
 import sys
 
 from proofcost.adapters import entrance
-from proofcost.harness import meter, procfs
+from proofcost.harness import meter, procfs, session, spawn
 from proofcost.harness.plan import UNKNOWN, Plan, Sandbox
 
 KIND = "landrun"
@@ -108,10 +108,26 @@ def _is_small_configuration(path: str) -> bool:
     return b'"export_file_path"' in head or b'"use_stdin"' in head
 
 
+def real_landrun(name: str) -> str:
+    """The program to start for a bare name (none was found when the launcher was written): never a launcher of ours.
+
+    A PATH that names the launcher's own folder would have it start itself for ever.
+    """
+    if "/" in name:
+        return name
+    found = spawn.find_program(name)
+    if found is None or not session.is_launcher_file(found):
+        return name
+    for path in spawn.candidates(name):
+        if os.access(path, os.X_OK) and os.path.isfile(path) and not session.is_launcher_file(path):
+            return path
+    return os.path.join(os.path.dirname(found), "no-" + name)  # there is none: 127, as for any program not found
+
+
 def main(config: entrance.Config) -> None:
     """The `landrun` entrance: measures `landrun ARGS...` and leaves with the real landrun's status."""
     inherited = entrance.begin()
-    argv = [config.real, *sys.argv[1:]]
+    argv = [real_landrun(config.real), *sys.argv[1:]]
     entrance.pass_through_if_measured(argv, inherited)
     plan = config.plan(argv, "landrun")
     entrance.try_to(plan, understand)

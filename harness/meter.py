@@ -80,6 +80,7 @@ class Meter:
         "sink",
         "stamps",
         "started_ns",
+        "status",
         "timed_out",
     )  # fmt: skip
 
@@ -109,6 +110,8 @@ class Meter:
         self.child = spawn.Child()
         self.caller_signal: int | None = None
         self.timed_out = False
+        # The raw wait status, once it is known: no later fault may lose it.
+        self.status: int | None = None
 
     # Before the command: whatever is raised here is a fault of the meter, and nothing has run.
 
@@ -209,14 +212,19 @@ class Meter:
         self.started_ns = time.monotonic_ns()
         self._step("cgroup", self._forget_refused, None)
         status, usage = self._wait(child)
+        self.status = status if child.exec_error is None else spawn.exit_code_of(child.exec_error) << 8
+        spawn.ended_status = self.status
         try:
             self._record(child, status, usage)
         except BaseException as error:
-            self._fault("finish", error)
-            self._last_words()
-        if child.exec_error is not None:
-            return spawn.exit_code_of(child.exec_error) << 8
-        return status
+            self._last_words(error)
+        return self.status
+
+    def _forget_refused(self) -> None:
+        """Where the command could not get in, nothing that is read is its own, and nothing that is killed."""
+        for kind in self.child.refused:
+            if self.group is not None:
+                self.group.forget(kind, f"the command could not enter the cgroup of {kind}")
 
     def _wait(self, child: spawn.Child) -> tuple[int, resource.struct_rusage | None]:
         """Until the command is gone: pass signals on, mirror stops, sample. Survives any fault of its own."""
@@ -273,8 +281,8 @@ class Meter:
                 return os.waitpid(pid, 0)[1]
             except ChildProcessError:
                 return policy.REFUSED << 8
-            except BaseException as error:
-                self._fault("wait", error)
+            except BaseException:
+                continue
 
     def _has_ended(self, pid: int) -> bool:
         """Look at what SIGCHLD was about. The clock stops at the first look that finds the command ended."""
@@ -474,7 +482,7 @@ class Meter:
             what = f"{type(what).__name__}: {what}"
         self.faults.append({"step": step, "what": record.escape_text(str(what)[:500])})
 
-    def _last_words(self) -> None:
+    def _last_words(self, error: BaseException) -> None:
         """`finished` could not be kept: say so somewhere, and leave no half-open file."""
         try:
             self._fault("finish", error)
@@ -534,4 +542,4 @@ def run_to_end(meter: Meter, undo: "Callable[[], None] | None" = None) -> int:
             if undo is not None:
                 undo()
             os._exit(give_up(meter.plan, meter.inherited, fault, meter))
-        return meter.plain_wait(meter.child.pid)
+    return meter.plain_wait(meter.child.pid) if meter.status is None else meter.status

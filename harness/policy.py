@@ -40,7 +40,7 @@ def say(line: str) -> None:
     """One line on stderr, in one write; nobody listening is no error."""
     try:
         os.write(2, b"proofcost: " + os.fsencode(line) + b"\n")
-    except OSError:
+    except (OSError, ValueError):
         return
 
 
@@ -49,6 +49,9 @@ def refuse_or_run(plan: Plan, inherited: signals.Inherited, fault: object, invoc
 
     With `run` this returns only when the command cannot be executed at all, with a shell's code for that.
     """
+    if isinstance(fault, KeyboardInterrupt):  # Ctrl-C while we got ready: the command would have died of it
+        inherited.restore()
+        signals.die_by(signals.SIGINT)
     text = str(fault) if isinstance(fault, MeterError | store.StoreError) else f"{type(fault).__name__}: {fault}"
     try:
         unsafe = isinstance(fault, store.StoreError) or not plan.store

@@ -13,6 +13,11 @@ from proofcost.harness import libc, procfs
 from proofcost.harness.cgroup import Group
 from proofcost.harness.signals import SIGKILL, Inherited
 
+# The command, once it was made, and its raw wait status, once known: where the launcher looks before it would run the
+# command a second time.
+started_pid = 0
+ended_status: int | None = None
+
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
 _SHELL = "/bin/sh"
@@ -27,13 +32,14 @@ def exit_code_of(error: OSError) -> int:
 
 def find_program(name: str) -> str | None:
     """The file that exec would start for `name`; None when there is none."""
-    for path in _candidates(name):
+    for path in candidates(name):
         if os.access(path, os.X_OK) and os.path.isfile(path):
             return path
     return None
 
 
-def _candidates(name: str) -> list[str]:
+def candidates(name: str) -> list[str]:
+    """The files that execvp would try for a name, in order."""
     if "/" in name or not name:
         return [name]
     return [os.path.join(directory or ".", name) for directory in os.environ.get("PATH", _DEFAULT_PATH).split(":")]
@@ -43,9 +49,12 @@ def exec_in_place(argv: list[str]) -> OSError:
     """Become the command, as execvp would. Returns only when that fails, with the error a caller would have seen."""
     refused: OSError | None = None
     last = OSError(errno.ENOENT, os.strerror(errno.ENOENT))
-    for path in _candidates(argv[0]):
+    for path in candidates(argv[0]):
         try:
             os.execv(path, argv)
+        except ValueError:
+            # Python itself refuses an empty name (which execvp does not find) and a NUL (which no caller can pass).
+            return OSError(errno.EINVAL, os.strerror(errno.EINVAL)) if argv[0] else last
         except OSError as error:
             if error.errno == errno.ENOEXEC:
                 # execvp hands a file that the kernel does not know to the shell: a script without `#!`.
@@ -133,6 +142,8 @@ def start(child: Child, argv: list[str], inherited: Inherited, group: Group | No
         raise
     if child.pid == 0:
         _child(argv, inherited, group, write_end, parent)
+    global started_pid
+    started_pid = child.pid
     os.close(write_end)
     said = bytearray()
     try:
