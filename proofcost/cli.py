@@ -42,7 +42,8 @@ def main(argv: list[str] | None = None) -> int:
     args = build_parser(only).parse_args(words)
     try:
         code: int = args.run(args)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # the caller closed it
+            sys.stdout.flush()
     except BrokenPipeError:  # the reader of a pipe had enough
         sys.stderr.close()
         return 1

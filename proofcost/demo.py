@@ -85,7 +85,7 @@ def main(args: argparse.Namespace) -> int:
             plan.target = plan.argv
             print(f"records: {place}\n", flush=True)
             status = measure(plan, "none")
-        except UsageError as error:
+        except (UsageError, policy.MeterError) as error:
             policy.say(str(error))
             return USAGE
         finally:

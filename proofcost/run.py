@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from typing import TextIO
 
 from proofcost.adapters import launchers
@@ -142,12 +143,8 @@ def judge_config(command: list[str]) -> str | None:
 
 
 def launcher_directory() -> str:
-    """A new directory of ours from which programs may be started. Raises UsageError."""
-    candidates = [os.environ[name] for name in _EXEC_DIRECTORIES if os.environ.get(name)] + [
-        "/tmp",
-        "/var/tmp",
-        os.getcwd(),
-    ]
+    """A new directory of ours from which programs may be started. Raises MeterError."""
+    candidates = [os.environ[name] for name in _EXEC_DIRECTORIES if os.environ.get(name)] + ["/tmp", "/var/tmp", "."]
     for parent in candidates:
         try:
             if os.statvfs(parent).f_flag & os.ST_NOEXEC:
@@ -157,7 +154,7 @@ def launcher_directory() -> str:
             return made
         except OSError:
             continue
-    raise UsageError(
+    raise policy.MeterError(
         f"no directory for launchers that may execute: tried {', '.join(candidates)}; set TMPDIR, or use --shims none"
     )
 
@@ -181,28 +178,26 @@ def write_launchers(plan: Plan, directory: str, shims: str) -> dict[str, str]:
     return changed
 
 
-def plan_of(args: argparse.Namespace) -> Plan:
+def fill(plan: Plan, args: argparse.Namespace) -> None:
     """What is to be measured, from the command line. Raises UsageError."""
-    plan = Plan(find_command(args.command), "run")
+    plan.strict, plan.kill_stragglers, plan.cgroup = args.strict, args.kill_stragglers, args.cgroup
     plan.labels = parse_labels(args.label)
     if args.timeout is not None:
         plan.timeout_ns = parse_quantity(args.timeout, _TIME_UNITS, "--timeout", "write for example --timeout 15m")
     if args.memory is not None:
         plan.memory_limit_bytes = parse_quantity(args.memory, _BYTE_UNITS, "--memory", "write for example --memory 8G")
     plan.store = store.absolute(args.store) if args.store else store.default_place(dict(os.environ), os.geteuid())
-    plan.strict, plan.kill_stragglers, plan.cgroup = args.strict, args.kill_stragglers, args.cgroup
     plan.phase_understood, plan.phase_known_by = "whole", "run"
     plan.target = plan.argv
     plan.judge_config = judge_config(plan.argv)
     plan.session = whole.new_session()
-    return plan
 
 
 def main(args: argparse.Namespace) -> int:
     """Run the judge. Returns its exit code, or does not return: dies by the signal the judge died of."""
     try:
-        plan = plan_of(args)
-        status = measure(plan, args.shims)
+        plan = Plan(find_command(args.command), "run")
+        status = measure(plan, args.shims, lambda: fill(plan, args))
     except UsageError as error:
         policy.say(str(error))
         return USAGE
@@ -213,38 +208,56 @@ def main(args: argparse.Namespace) -> int:
     return outcome.exit_code(status)
 
 
-def measure(plan: Plan, shims: str) -> int:
+def measure(plan: Plan, shims: str, complete: Callable[[], None] | None = None) -> int:
     """Run the plan's judge with launchers of its own and record it. Returns the raw wait status.
 
+    `complete` fills in the plan: from here on, so that what fails in it cannot keep the judge from running.
     Raises UsageError when nothing was started because of a wrong call; does not return when the meter failed before
     the start (the policy has then run or refused the judge).
     """
-    spawn.keep_standard_descriptors_closed()
     inherited = signals.Inherited()
     directory: str | None = None
-    one = whole.Whole(plan, inherited)
-    before = dict(os.environ)
+    one: whole.Whole | None = None
+    before: dict[str, str | None] = {}
+
+    def undo() -> None:
+        """Without a record the launchers would fail one by one: the judge runs as if we were not there."""
+        _remove(directory)
+        for name, value in before.items():
+            # One by one: rewriting the whole environment would drop duplicates and entries without `=`.
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
     try:
+        spawn.keep_standard_descriptors_closed()
+        if complete is not None:
+            complete()
+        one = whole.Whole(plan, inherited)
         signals.block_all()
         if shims != "none":
             directory = launcher_directory()
-            os.environ.update(write_launchers(plan, directory, shims))
-        one.sample_paths([os.getcwd()])
+            changed = write_launchers(plan, directory, shims)
+            before = {name: os.environ.get(name) for name in changed}
+            os.environ.update(changed)
+        one.sample_paths(["."])
         one.prepare()
     except BaseException as fault:  # noqa: BLE001  # the verdict rule
-        _remove(directory)
+        undo()
         if isinstance(fault, UsageError | whole.LimitError):
-            one.abandon()
+            if one is not None:
+                one.abandon()
             inherited.restore()
             raise UsageError(str(fault)) from None
-        # Without a store the launchers would fail one by one: the judge runs as if we were not there.
-        os.environ.clear()
-        os.environ.update(before)
         os._exit(meter.give_up(plan, inherited, fault, one))
-    status = meter.run_to_end(one)
-    _remove(directory)
+    status = meter.run_to_end(one, undo)
+    undo()
     if one.child.exec_error is not None:
         policy.say(f"{plan.argv[0]}: {os.strerror(one.child.exec_error.errno or 0)}")
+    # What was sent to a judge that had ended is nobody's any more, and must not end us instead.
+    while signals.take(0) is not None:
+        pass
     inherited.restore()
     return status
 
