@@ -5,11 +5,15 @@ DIR gets `phase`, `landrun`, `meter/` (one tree: `proofcost/{__init__.py, harnes
 """
 
 import argparse
+import contextlib
+import ctypes
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from proofcost.adapters import comparator, launchers
@@ -18,6 +22,9 @@ from proofcost.harness.version import VERSION
 
 MANIFEST = "manifest.json"
 METER = "meter"
+STAGE = ".proofcost.new"
+# renameat2(2), include/uapi/linux/fs.h and fcntl.h
+_AT_FDCWD, _EXCHANGE = -100, 2
 # What the entrances need of adapters/; the rest stays out of the trusted path.
 ENTRANCES = ("__init__.py", "bwrap.py", "entrance.py", "landrun.py", "phase.py")
 USAGE_ERROR = 2
@@ -87,26 +94,70 @@ def install(directory: Path, args: argparse.Namespace) -> None:
     if foreign and not (directory / MANIFEST).exists():
         raise InstallError(f"{directory / foreign[0]}: exists and is not ours (no {MANIFEST}); choose another folder")
     store.check_place(place, [])
-    store.make_folder(place + "/sessions")
-    directory.mkdir(parents=True, exist_ok=True)
-
-    interpreter = launchers.choose_interpreter()
-    tree_digest = copy_meter(directory, interpreter)
-    options = launchers.Options(place, str(directory / METER), interpreter)
-    options.strict, options.kill_stragglers, options.cgroup = args.strict, args.kill_stragglers, args.cgroup
-    options.digest = tree_digest
     reals = {"phase": "", "landrun": find_landrun(args.landrun, directory)}
-    for name in launchers.LAUNCHERS:
-        launchers.write(str(directory / name), launchers.text_of(name, reals[name], options))
-    write_manifest(directory, place, interpreter, tree_digest, reals)
+    interpreter = launchers.choose_interpreter()
+    if not launchers.fits_first_line(interpreter):
+        raise InstallError(f"{interpreter!r}: too long, or with blanks, for a `#!` line; use a Python at another path")
+    store.make_folder(place + "/sessions")
+    made = not directory.exists()
+    directory.mkdir(parents=True, exist_ok=True)
+    if made:
+        directory.chmod(0o755)
+    with alone(directory):
+        stage = directory / STAGE
+        try:
+            # All that can fail happens aside; what is in use is exchanged last, by renames alone.
+            shutil.rmtree(stage, ignore_errors=True)
+            stage.mkdir()
+            tree_digest = copy_meter(stage / METER, directory / METER, interpreter)
+            options = launchers.Options(place, str(directory / METER), interpreter)
+            options.strict, options.kill_stragglers, options.cgroup = args.strict, args.kill_stragglers, args.cgroup
+            options.digest = tree_digest
+            for name in launchers.LAUNCHERS:
+                launchers.write(str(stage / name), launchers.text_of(name, reals[name], options))
+            write_manifest(stage, place, interpreter, tree_digest, reals)
+        except BaseException:
+            shutil.rmtree(stage, ignore_errors=True)
+            if made:
+                directory.rmdir()
+            raise
+        exchange(stage / METER, directory / METER)
+        for name in launchers.LAUNCHERS:
+            (stage / name).replace(directory / name)
+            (directory / f"{name}.measuring").unlink(missing_ok=True)  # switched off before: it measures again
+        (stage / MANIFEST).replace(directory / MANIFEST)
+        shutil.rmtree(stage, ignore_errors=True)
     report(directory, args, place, interpreter, reals["landrun"])
 
 
-def copy_meter(directory: Path, interpreter: str) -> str:
-    """Copy the meter's files beside the launchers and compile them; returns the digest over them."""
+@contextlib.contextmanager
+def alone(directory: Path) -> Iterator[None]:
+    """Hold the folder for one install at a time. Raises InstallError when another is at work."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InstallError(f"{directory}: another install is at work there; wait for it") from None
+        yield
+    finally:
+        os.close(fd)
+
+
+def exchange(fresh: Path, used: Path) -> None:
+    """Put a folder in another's place; the two change places at once, so that no call finds neither."""
+    if used.exists():
+        rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+        if rename is not None and rename(_AT_FDCWD, os.fsencode(fresh), _AT_FDCWD, os.fsencode(used), _EXCHANGE) == 0:
+            return
+        # A file system or C library that cannot: a call in between runs unmeasured.
+        used.rename(fresh.with_name(fresh.name + ".old"))
+    fresh.rename(used)
+
+
+def copy_meter(fresh: Path, place: Path, interpreter: str) -> str:
+    """Copy the meter's files to `fresh`, compiled as what will stand at `place`; returns the digest over them."""
     source = Path(__file__).resolve().parent
-    fresh = directory / (METER + ".new")
-    shutil.rmtree(fresh, ignore_errors=True)
     package = fresh / "proofcost"
     package.mkdir(parents=True)
     shutil.copyfile(source / "__init__.py", package / "__init__.py")
@@ -117,17 +168,15 @@ def copy_meter(directory: Path, interpreter: str) -> str:
             if wanted:
                 shutil.copyfile(file, package / room / file.name)
     tree_digest = digest.of_tree(str(package))
-    compile_tree = ["-I", "-S", "-m", "compileall", "-q", "-s", str(fresh), "-p", str(directory / METER), str(fresh)]
+    compile_tree = ["-I", "-S", "-m", "compileall", "-q", "-s", str(fresh), "-p", str(place), str(fresh)]
     for command in ([interpreter, *compile_tree], launchers.bundle_command(interpreter, str(fresh))):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            shutil.rmtree(fresh, ignore_errors=True)
             raise InstallError(
                 f"{interpreter}: cannot compile the meter: {(done.stdout + done.stderr).strip()[:200]!r}"
             )
-    old = directory / METER
-    shutil.rmtree(old, ignore_errors=True)
-    fresh.rename(old)
+    for path in (fresh, *fresh.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)  # whatever our umask: the judge's user must read it
     return tree_digest
 
 
@@ -140,7 +189,7 @@ def find_landrun(given: str | None, directory: Path) -> str:
             raise InstallError(f"--landrun {given}: no such program, or not executable; name the real landrun")
         return "landrun"
     path = os.path.abspath(found)
-    if Path(path).parent == directory:
+    if Path(os.path.realpath(path)).parent == Path(os.path.realpath(directory)):
         raise InstallError(f"{path}: is our own launcher; name the real landrun with --landrun")
     return path
 
