@@ -7,10 +7,16 @@ because .ci/run installs it there. The two kernels are the exception: no package
 import os
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from wrapped import NOBODY, PROOFCOST, Wrapper
+
+from proofcost.adapters import launchers
 
 REPO = Path(__file__).resolve().parent.parent
 
@@ -163,3 +169,52 @@ def pytest_report_header() -> list[str]:
             lines.append(f"{name}: {path}")
     lines.append(f"exports: {find_exports() or 'missing'}")
     return lines
+
+
+@pytest.fixture(scope="session")
+def open_folder() -> Iterator[Path]:
+    """A folder outside pytest's own, which only its user may enter; root owns it, anybody may read it."""
+    folder = Path(tempfile.mkdtemp(prefix="proofcost-tests-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def meter_tree(open_folder: Path) -> Path:
+    """An installed meter, compiled."""
+    subprocess.run(
+        [PROOFCOST, "install", open_folder / "launchers", "--store", open_folder / "unused"],
+        check=True,
+        capture_output=True,
+    )
+    return open_folder / "launchers" / "meter"
+
+
+@pytest.fixture
+def wrap(meter_tree: Path, tmp_path: Path) -> Wrapper:
+    """Calls through a launcher, with a store of this test's own."""
+    return Wrapper(tmp_path, meter_tree, launchers.choose_interpreter())
+
+
+@pytest.fixture
+def wrap_as_nobody(as_root: None, meter_tree: Path, open_folder: Path) -> Iterator[Wrapper]:
+    """The same, all of it in a folder that belongs to the user nobody."""
+    folder = Path(tempfile.mkdtemp(prefix="nobody-", dir=open_folder))
+    os.chown(folder, NOBODY, NOBODY)
+    yield Wrapper(folder, meter_tree, launchers.choose_interpreter())
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def hostile(gcc: Path, open_folder: Path) -> Callable[[str], Path]:
+    """Compiles a program of tests/hostile/."""
+
+    @cache
+    def compiled(name: str) -> Path:
+        made = open_folder / name
+        source = Path(__file__).with_name("hostile") / f"{name}.c"
+        subprocess.run([gcc, "-O1", "-pthread", "-o", made, source], check=True, capture_output=True)
+        return made
+
+    return compiled
