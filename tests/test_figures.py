@@ -1,0 +1,263 @@
+"""From what was read to figures: each with its method, a bound where two ways disagree, never a number for nothing."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proofcost.harness import figures, perf
+from proofcost.harness.figures import Figures
+from proofcost.harness.perf import ExecStamp
+from proofcost.harness.record import measurement, unavailable
+from proofcost.harness.sample import Disk, Sampler
+from proofcost.harness.usage import Usage
+
+MS = 1_000_000
+
+
+def usage(**seen: Any) -> Usage:
+    found = Usage()
+    for name, value in seen.items():
+        setattr(found, name, value)
+    return found
+
+
+def cpu(tree: int | None, waited: int, faults: int = 0) -> Figures:
+    table: Figures = {}
+    figures.cpu(
+        table, None if tree is None else usage(cpu_ns=tree, cpu_user_ns=tree, cpu_system_ns=0), waited, 0, faults, None
+    )
+    return table
+
+
+def status(table: Figures, name: str = "cpu_waited") -> Any:
+    return table[name]["status"]
+
+
+@pytest.mark.parametrize("waited", [0, 1, 300 * MS, 8_000 * MS])
+def test_the_cgroup_may_show_less_by_5_ms_and_2_percent(waited: int) -> None:
+    """Rule: waited > cgroup + 5 ms + 2 % contradicts."""
+    tree = (waited - 5 * MS) * 100 // 102 if waited > 5 * MS else 0
+    assert status(cpu(tree, tree + 5 * MS + tree * 2 // 100)) == "measured"
+    beyond = cpu(tree, tree + 5 * MS + tree * 2 // 100 + 1)
+    assert {status(beyond, name) for name in beyond} == {"contradicted"}
+    assert all(figure["reason"] and figure["value"] is not None for figure in beyond.values())
+
+
+@pytest.mark.parametrize("waited", [0, 1, 300 * MS, 8_000 * MS])
+@pytest.mark.parametrize("faults", [0, 262_144])
+def test_the_cgroup_may_show_more_by_that_and_the_teardown(waited: int, faults: int) -> None:
+    """Rule: cgroup > wait + 5 ms + 2 % + 70 ms per GiB means work that the wait missed, and the cgroup leads."""
+    edge = waited + 5 * MS + waited * 2 // 100 + (70 * MS if faults else 0)
+    assert status(cpu(edge, waited, faults)) == "measured"
+    beyond = cpu(edge + 1, waited, faults)
+    assert status(beyond) == status(beyond, "cpu_waited_user") == status(beyond, "cpu_waited_system") == "lower_bound"
+    assert status(beyond, "cpu_tree") == "measured"
+    assert "cpu_tree leads" in str(beyond["cpu_waited"]["reason"])
+
+
+def test_without_a_cgroup_there_is_nothing_to_disagree() -> None:
+    table = cpu(None, 5)
+    assert (table["cpu_waited"]["value"], status(table)) == (5, "measured")
+    assert (table["cpu_tree"]["value"], table["cpu_tree"]["reason"]) == (None, "no cgroup")
+
+
+@given(st.none() | st.integers(0, 1 << 50), st.integers(0, 1 << 50), st.integers(0, 1 << 40))
+def test_cpu_always_has_six_figures_each_right_or_absent_with_a_reason(
+    tree: int | None, waited: int, faults: int
+) -> None:
+    table = cpu(tree, waited, faults)
+    assert len(table) == 6
+    for figure in table.values():
+        assert (figure["value"] is None) == (figure["status"] == "unavailable")
+        assert bool(figure["reason"]) == (figure["status"] != "measured")
+    assert table["cpu_waited"]["value"] == waited
+    assert table["cpu_tree"]["value"] == tree
+
+
+def counted(clock: int | None, truth: int, faults: int = 0) -> Figures:
+    table = cpu(truth, truth)
+    figures.counters(table, {
+        "task_clock": perf.figure_of(b"", "ns", "m") if clock is None else measurement(clock, "ns", "m"),
+        "page_faults": measurement(faults, "count", "m"),
+        "context_switches": unavailable("count", "m", "why"),
+    })  # fmt: skip
+    return table
+
+
+def test_a_task_clock_too_far_below_the_cpu_time_lost_a_task() -> None:
+    truth = 800 * MS
+    edge = (truth - 5 * MS) * 100 // 102
+    while edge + figures.cpu_allowance(edge, 0) < truth:
+        edge += 1
+    assert status(counted(edge, truth), "task_clock") == "measured"
+    table = counted(edge - 1, truth)
+    assert status(table, "task_clock") == status(table, "page_faults") == "lower_bound"
+    assert str(table["task_clock"]["reason"]).startswith("counters_lost_a_task")
+    assert status(table, "context_switches") == "unavailable"  # a bound of nothing is nothing
+    assert table["context_switches"]["reason"] == "why"
+
+
+def test_teardown_of_what_was_faulted_in_excuses_a_task_clock() -> None:
+    assert status(counted(532 * MS, 602 * MS, faults=262_144), "task_clock") == "measured"
+    assert status(counted(532 * MS, 602 * MS, faults=0), "task_clock") == "lower_bound"
+
+
+def test_without_a_task_clock_nobody_can_tell_and_nothing_is_marked() -> None:
+    assert status(counted(None, 800 * MS, faults=9), "page_faults") == "measured"
+
+
+def sampler(**seen: Any) -> Sampler:
+    made = Sampler({}, [])
+    for name, value in seen.items():
+        setattr(made, name, value)
+    return made
+
+
+def memory(peak: int | None = None, maxrss: int = 0, own: int = 10 << 20, **sampled: Any) -> Figures:
+    table: Figures = {}
+    figures.memory(table, usage(peak_bytes=peak), sampler(**sampled), maxrss, own, None)
+    return table
+
+
+def test_our_own_memory_is_never_the_commands() -> None:
+    own = 10 << 20
+    for maxrss in (0, own, own + 256 * 1024):
+        figure = memory(maxrss=maxrss, own=own)["memory_peak_process"]
+        assert figure["value"] is None
+        assert "at most our own" in str(figure["reason"])
+    assert memory(maxrss=own + 256 * 1024 + 1, own=own)["memory_peak_process"]["value"] == own + 256 * 1024 + 1
+
+
+def test_a_sample_stands_in_for_a_hidden_peak() -> None:
+    figure = memory(maxrss=10 << 20, process_peak_bytes=5 << 20)["memory_peak_process"]
+    assert (figure["value"], figure["status"]) == (5 << 20, "sampled")
+
+
+def test_a_process_that_nobody_waited_for_may_be_the_largest() -> None:
+    figure = memory(maxrss=100 << 20, process_peak_bytes=300 << 20)["memory_peak_process"]
+    assert (figure["value"], figure["status"]) == (300 << 20, "sampled")
+    figure = memory(maxrss=300 << 20, process_peak_bytes=299 << 20)["memory_peak_process"]
+    assert (figure["value"], figure["status"]) == (300 << 20, "measured")
+
+
+def test_the_trees_peak_is_the_cgroups_or_is_named_as_a_sum() -> None:
+    assert memory(peak=77)["memory_peak_tree"]["status"] == "measured"
+    summed = memory(tree_peak_bytes=88)["memory_peak_tree"]
+    assert (summed["value"], summed["status"]) == (88, "sampled")
+    assert "counted in each" in str(summed["method"])
+    nothing = memory()["memory_peak_tree"]
+    assert (nothing["value"], nothing["status"]) == (None, "unavailable")
+
+
+def test_the_split_exists_only_as_sampled() -> None:
+    table = memory(peak=9, split=(1, 0, 3))
+    assert [table[f"memory_{part}_tree"]["value"] for part in ("anon", "file", "shmem")] == [1, 0, 3]
+    assert {table[f"memory_{part}_tree"]["status"] for part in ("anon", "file", "shmem")} == {"sampled"}
+    assert memory(peak=9)["memory_anon_tree"]["value"] is None
+
+
+def io(before: dict[str, int] | None, after: dict[str, int] | None) -> Figures:
+    table: Figures = {}
+    figures.input_output(table, None, before, after)
+    return table
+
+
+def test_input_and_output_need_both_readings_and_the_key_in_both() -> None:
+    full = {"read_bytes": 5, "write_bytes": 7}
+    table = io(full, {"read_bytes": 5, "write_bytes": 9})
+    assert (table["io_read_bytes_waited"]["value"], table["io_write_bytes_waited"]["value"]) == (0, 2)
+    for before, after in ((None, full), (full, None), ({}, full), (full, {}), ({}, {})):
+        for name in ("io_read_bytes_waited", "io_write_bytes_waited", "io_read_bytes_tree"):
+            figure = io(before, after)[name]
+            assert (figure["value"], figure["status"]) == (None, "unavailable"), (before, after, name)
+            assert figure["reason"]
+
+
+def test_disks_are_one_figure_each_over_all_filesystems() -> None:
+    first, second = Disk("/a", 100), Disk("/b", 50)
+    first.free_min_bytes, second.free_min_bytes = 30, 45
+    table: Figures = {}
+    figures.disk(table, sampler(disks=[first, second]))
+    assert table["disk_free_min"]["value"] == 30
+    assert table["disk_peak_writable"]["value"] == 70
+    figures.disk(table, sampler(disks=[]))
+    assert table["disk_free_min"]["value"] is table["disk_peak_writable"]["value"] is None
+
+
+def stamps(*names: str, pids: tuple[int, ...] = ()) -> list[ExecStamp]:
+    return [ExecStamp(1000 + at, pids[at] if pids else 7, name.encode()) for at, name in enumerate(names)]
+
+
+def reached(found: list[ExecStamp], target: str | None, sandboxed: bool = True, lost: int = 0) -> tuple[Any, ...]:
+    seen = figures.find_program(found, 7, None if target is None else target.encode(), sandboxed, lost)
+    return seen.command_ns, seen.program_ns, seen.program_reached
+
+
+def test_the_program_is_the_first_later_stamp_of_its_name() -> None:
+    assert reached(stamps("landrun", "x", "lake", "lake"), "lake") == (1000, 1002, True)
+
+
+def test_a_helper_of_the_same_name_is_not_the_program() -> None:
+    """A sandbox that execs in place keeps its process; what it starts to look at the program does not."""
+    assert reached(stamps("landrun", "lake", "lake", pids=(7, 9, 7)), "lake") == (1000, 1002, True)
+    assert reached(stamps("bwrap", "lake", pids=(7, 9)), "lake") == (1000, 1001, True)
+
+
+def test_the_wrapper_itself_is_not_the_program() -> None:
+    assert reached(stamps("lake"), "lake") == (1000, None, False)
+
+
+def test_names_are_compared_as_far_as_the_kernel_keeps_them() -> None:
+    assert reached(stamps("landrun", "a-program-with-"), "a-program-with-a-long-name") == (1000, 1001, True)
+
+
+def test_lost_stamps_prove_nothing() -> None:
+    assert reached(stamps("landrun", "x"), "lake") == (1000, None, False)
+    assert reached(stamps("landrun", "x"), "lake", lost=1) == (1000, None, None)
+    assert reached([], "lake") == (None, None, None)
+    assert reached(stamps("landrun"), None) == (1000, None, None)
+
+
+def test_without_a_sandbox_the_command_is_the_program() -> None:
+    assert reached(stamps("lake"), "lake", sandboxed=False) == (1000, 1000, True)
+
+
+def test_walls_have_no_number_without_stamps() -> None:
+    table: Figures = {}
+    figures.walls(table, figures.Reached(), 5000, 2000, "lake", "counter_permission_denied")
+    assert (table["wall_command"]["value"], table["wall_command"]["method"]) == (
+        3000,
+        "close-on-exec pipe closed to exit seen",
+    )
+    for name in ("wall_program", "sandbox_startup"):
+        assert (table[name]["value"], table[name]["reason"]) == (None, "no exec stamps: counter_permission_denied")
+
+
+def a_table() -> Figures:
+    table = counted(100, 100)
+    figures.memory(table, usage(peak_bytes=1), sampler(split=(1, 2, 3)), 0, 0, None)
+    table["task_clock"]["method"] = perf.METHOD
+    table["cpu_judge_self"] = measurement(1, "ns", "m")
+    table["wall_command"] = measurement(1, "ns", "first exec stamp to exit seen")
+    return table
+
+
+def test_what_outlives_the_command_makes_its_trees_figures_lower_bounds() -> None:
+    table = a_table()
+    figures.still_growing(table)
+    for name in ("cpu_tree", "cpu_tree_user", "memory_peak_tree", "task_clock", "cpu_judge_self"):
+        assert (status(table, name), bool(table[name]["reason"])) == ("lower_bound", True), name
+    assert status(table, "memory_anon_tree") == "sampled"
+    assert status(table, "wall_command") == status(table, "cpu_waited") == "measured"
+    assert status(table, "context_switches") == "unavailable"
+
+
+def test_what_never_started_has_no_figures() -> None:
+    table = a_table()
+    figures.never_started(table)
+    assert {(f["value"], f["status"], f["reason"]) for f in table.values()} == {
+        (None, "unavailable", "the command was not started")
+    }
+    assert table["cpu_tree"]["unit"] == "ns"

@@ -1,0 +1,140 @@
+"""What the kernel's files say becomes ns and bytes; a file or a line that is not there becomes None, never 0."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proofcost.harness import usage
+from proofcost.harness.hierarchy import CPUACCT, MEMORY, UNIFIED
+
+V2_CPU = "usage_usec 1630001\nuser_usec 1500000\nsystem_usec 130001\nnr_periods 5\nnr_throttled 1\nthrottled_usec 7\n"
+V2_EVENTS = "low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 0\n"
+V2_STAT = "anon 1000\nfile 900\nkernel 5\nshmem 400\n"
+V1_STAT = "cache 1\nrss 2\nshmem 3\ntotal_cache 900\ntotal_rss 1000\ntotal_shmem 400\n"
+
+
+def folder(where: Path, **files: str) -> str:
+    where.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (where / name.replace("__", ".")).write_text(text)
+    return str(where)
+
+
+def test_v2(tmp_path: Path) -> None:
+    made = folder(
+        tmp_path, cpu__stat=V2_CPU, memory__peak="1367343104\n", memory__swap__peak="0\n", memory__events=V2_EVENTS,
+        io__stat="8:0 rbytes=10 wbytes=20 rios=1 wios=1 dbytes=0 dios=0\n8:16 rbytes=5 wbytes=0 rios=1 wios=0\n",
+    )  # fmt: skip
+    seen = usage.read_usage({UNIFIED: made})
+    assert (seen.cpu_ns, seen.cpu_user_ns, seen.cpu_system_ns) == (1_630_001_000, 1_500_000_000, 130_001_000)
+    assert seen.throttled_ns == 7000
+    assert (seen.peak_bytes, seen.swap_peak_bytes) == (1_367_343_104, 0)
+    assert (seen.oom_count, seen.oom_kill_count) == (3, 2)
+    assert (seen.io_read_bytes, seen.io_write_bytes) == (15, 20)
+
+
+def test_v2_without_controllers_has_cpu_and_nothing_else(tmp_path: Path) -> None:
+    made = folder(tmp_path, cpu__stat="usage_usec 5\nuser_usec 3\nsystem_usec 2\n")
+    seen = usage.read_usage({UNIFIED: made})
+    assert (seen.cpu_ns, seen.cpu_user_ns, seen.cpu_system_ns) == (5000, 3000, 2000)
+    for name in ("throttled_ns", "peak_bytes", "swap_peak_bytes", "oom_count", "oom_kill_count", "io_read_bytes"):
+        assert getattr(seen, name) is None, name
+
+
+def test_v1(tmp_path: Path) -> None:
+    memory = folder(
+        tmp_path / "m", memory__max_usage_in_bytes="1366859776\n", memory__failcnt="9\n",
+        memory__oom_control="oom_kill_disable 0\nunder_oom 0\noom_kill 1\n",
+    )  # fmt: skip
+    cpuacct = folder(
+        tmp_path / "c",
+        cpuacct__usage="1630000123\n",
+        cpuacct__usage_user="1500000000\n",
+        cpuacct__usage_sys="130000123\n",
+    )
+    seen = usage.read_usage({MEMORY: memory, CPUACCT: cpuacct})
+    assert (seen.cpu_ns, seen.cpu_user_ns, seen.cpu_system_ns) == (1_630_000_123, 1_500_000_000, 130_000_123)
+    assert (seen.peak_bytes, seen.oom_count, seen.oom_kill_count) == (1_366_859_776, 9, 1)
+    assert seen.peak_method == "cgroup v1 memory.max_usage_in_bytes"
+
+
+def test_hybrid_takes_cpu_from_v2_and_memory_from_v1(tmp_path: Path) -> None:
+    unified = folder(tmp_path / "u", cpu__stat="usage_usec 5\nuser_usec 3\nsystem_usec 2\n")
+    memory = folder(tmp_path / "m", memory__max_usage_in_bytes="77\n")
+    seen = usage.read_usage({UNIFIED: unified, MEMORY: memory})
+    assert (seen.cpu_ns, seen.peak_bytes) == (5000, 77)
+    assert (seen.cpu_method, seen.peak_method) == ("cgroup v2 cpu.stat", "cgroup v1 memory.max_usage_in_bytes")
+    assert seen.oom_kill_count is None  # a kernel whose oom_control does not count kills
+
+
+def test_a_cgroup_that_is_gone_says_nothing(tmp_path: Path) -> None:
+    gone = str(tmp_path / "gone")
+    seen = usage.read_usage({UNIFIED: gone, MEMORY: gone, CPUACCT: gone})
+    numbers = {name: getattr(seen, name) for name in usage.Usage.__slots__ if not name.endswith("_method")}
+    assert set(numbers.values()) == {None}
+    assert usage.read_usage({}).cpu_ns is None
+
+
+def test_no_input_or_output_is_zero(tmp_path: Path) -> None:
+    assert usage.read_usage({UNIFIED: folder(tmp_path, io__stat="")}).io_read_bytes == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 1 << 50), st.integers(0, 1 << 50))))
+def test_input_and_output_add_up_over_devices(devices: list[tuple[int, int]]) -> None:
+    lines = [f"8:{at} rbytes={r} wbytes={w} rios=1 wios=1 dbytes=9 dios=9" for at, (r, w) in enumerate(devices)]
+    assert usage.sum_io("\n".join(lines).encode()) == (sum(r for r, _ in devices), sum(w for _, w in devices))
+
+
+@pytest.mark.parametrize(("hierarchy", "text"), [(UNIFIED, V2_STAT), (MEMORY, V1_STAT)])
+def test_shared_memory_is_no_file(tmp_path: Path, hierarchy: str, text: str) -> None:
+    """Both versions count it into their file figure."""
+    assert usage.read_split({hierarchy: folder(tmp_path, memory__stat=text)}) == (1000, 500, 400)
+
+
+@pytest.mark.parametrize("missing", ["anon", "file", "shmem"])
+def test_a_split_with_a_part_missing_is_none(tmp_path: Path, missing: str) -> None:
+    text = "".join(line + "\n" for line in V2_STAT.splitlines() if not line.startswith(missing))
+    assert usage.read_split({UNIFIED: folder(tmp_path, memory__stat=text)}) is None
+
+
+def test_a_split_without_a_memory_controller_is_none(tmp_path: Path) -> None:
+    assert usage.read_split({UNIFIED: folder(tmp_path)}) is None
+    assert usage.read_split({}) is None
+
+
+def test_shared_memory_beyond_the_cache_is_not_negative(tmp_path: Path) -> None:
+    """The kernel's counters are read one by one and may disagree by a batch."""
+    made = folder(tmp_path, memory__stat="anon 1\nfile 3\nshmem 4\n")
+    assert usage.read_split({UNIFIED: made}) == (1, 0, 4)
+
+
+def test_v1_memory_leads_where_both_are_there(tmp_path: Path) -> None:
+    both = {UNIFIED: folder(tmp_path / "u", memory__stat="anon 7\nfile 0\nshmem 0\n")}
+    both[MEMORY] = folder(tmp_path / "m", memory__stat=V1_STAT)
+    assert usage.read_split(both) == (1000, 500, 400)
+
+
+def nested(tmp_path: Path, **files: str) -> tuple[Path, Path, Path]:
+    outer, middle, inner = tmp_path / "o", tmp_path / "o/m", tmp_path / "o/m/i"
+    for level in (outer, middle, inner):
+        folder(level, cgroup__procs="", **files)
+    return outer, middle, inner
+
+
+def test_a_limit_is_named_by_the_level_whose_own_count_grew(tmp_path: Path) -> None:
+    outer, middle, inner = nested(tmp_path, memory__events__local="oom 2\noom_kill 9\n")
+    assert usage.oom_counts_above({UNIFIED: str(inner)}) == {str(inner): 2, str(middle): 2, str(outer): 2}
+
+
+def test_v1_names_the_level_by_failcnt(tmp_path: Path) -> None:
+    outer, middle, inner = nested(tmp_path, memory__failcnt="4\n")
+    assert list(usage.oom_counts_above({MEMORY: str(inner), UNIFIED: "/u"})) == [str(inner), str(middle), str(outer)]
+
+
+def test_a_level_without_a_count_is_passed_over(tmp_path: Path) -> None:
+    outer, middle, inner = nested(tmp_path, memory__failcnt="4\n")
+    (middle / "memory.failcnt").unlink()
+    assert list(usage.oom_counts_above({MEMORY: str(inner)})) == [str(inner), str(outer)]
+    assert usage.oom_counts_above({}) == {}
