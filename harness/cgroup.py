@@ -186,11 +186,13 @@ def limit_tree(dirs: dict[str, str], memory_bytes: int) -> str | None:
     """Limit a session's memory, swap included (a tree that swaps thrashes instead of ending). Reason when it fails."""
     memory, unified = dirs.get(MEMORY), dirs.get(UNIFIED)
     text = str(memory_bytes).encode()
+    # A page more for memory and swap together: so it is the limit on memory that is hit, which every kernel counts.
+    together = str(memory_bytes + os.sysconf("SC_PAGE_SIZE")).encode()
     if memory is not None:
         if not procfs.write_file(memory + "/memory.limit_in_bytes", text):
             return f"{memory}/memory.limit_in_bytes cannot be written"
         if os.path.exists(memory + "/memory.memsw.limit_in_bytes") and not procfs.write_file(
-            memory + "/memory.memsw.limit_in_bytes", text
+            memory + "/memory.memsw.limit_in_bytes", together
         ):
             return f"{memory}/memory.memsw.limit_in_bytes cannot be written"
         return None

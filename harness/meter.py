@@ -36,7 +36,7 @@ from proofcost.harness.clock import clocks
 from proofcost.harness.plan import KIND_NONE, Plan
 from proofcost.harness.record import Json
 from proofcost.harness.sample import Sampler
-from proofcost.harness.usage import Usage, oom_counts_above, read_usage
+from proofcost.harness.usage import Usage, oom_counts_above, read_usage, v1_limit_reached
 from proofcost.harness.version import SCHEMA
 
 TYPE_CHECKING = False
@@ -50,6 +50,7 @@ if TYPE_CHECKING:  # typing itself costs 10 ms
 ESCAPE_GROWTH = 5
 # After so many faults the wait gives up forwarding and sampling, never the status.
 WAIT_FAULTS_MAX = 8
+WAKER_STEP_S = 0.02
 
 
 class Meter:
@@ -449,7 +450,8 @@ class Meter:
         if seen.oom_kill_count:
             now = oom_counts_above(self.usage_dirs())
             hit = [where for where, count in now.items() if count > self.oom_before.get(where, 0)]
-            seen.memory_limit_scope = record.escape_text(hit[0]) if hit else None
+            where = hit[0] if hit else v1_limit_reached(self.usage_dirs())
+            seen.memory_limit_scope = None if where is None else record.escape_text(where)
         soft = resource.getrlimit(resource.RLIMIT_CPU)[
             0 if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signals.SIGXCPU else 1
         ]

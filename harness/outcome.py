@@ -50,7 +50,8 @@ class Evidence:
         self.time_limit_ns: int | None = None
         self.exec_errno: int | None = None
         self.oom_kill_count: int | None = None
-        # The cgroup whose own limit was hit; None while OOM kills happened: the host itself ran out.
+        # The cgroup whose own limit was hit; None while OOM kills happened: the host itself ran out (or a limit above
+        # all that a container can see was hit).
         self.memory_limit_scope: str | None = None
         self.cpu_limit_s: int | None = None
         self.cpu_ns: int | None = None
@@ -95,7 +96,7 @@ def _cause(number: int | None, code: int | None, evidence: Evidence, said: list[
         where = evidence.memory_limit_scope
         said.append(
             f"{oom_kills} process(es) of the tree killed for memory; "
-            + (f"limit of {where}" if where else "no limit of ours or above hit: the host ran out")
+            + (f"limit of {where}" if where else "no limit that can be seen from here was hit: the host ran out")
         )
     if not failed:
         return COMPLETED

@@ -5,6 +5,9 @@ import os
 from proofcost.harness import procfs
 from proofcost.harness.hierarchy import CPUACCT, MEMORY, UNIFIED
 
+# The kernel takes memory from a cgroup's limit in batches of at most this, for each CPU.
+_CHARGED_AT_ONCE_BYTES = 64 * os.sysconf("SC_PAGE_SIZE") * (os.cpu_count() or 1)
+
 
 class Usage:
     """What the cgroups say at one moment: ns and bytes; None where the file or the controller is absent."""
@@ -116,19 +119,38 @@ def oom_counts_above(dirs: dict[str, str]) -> dict[str, int]:
     itself.
     """
     directory = dirs.get(MEMORY)
-    counter = "/memory.failcnt"
+    look = _v1_limit_hits
     if directory is None:
         directory = dirs.get(UNIFIED)
-        counter = "/memory.events.local"
+        look = _v2_limit_hits
     counts: dict[str, int] = {}
     while directory:
-        if counter == "/memory.failcnt":
-            count = procfs.read_int(directory + counter)
-        else:
-            count = (procfs.read_table(directory + counter) or {}).get(b"oom")
+        count = look(directory)
         if count is not None:
             counts[directory] = count
         elif not os.path.exists(directory + "/cgroup.procs"):
             break
         directory = directory.rpartition("/")[0]
     return counts
+
+
+def _v1_limit_hits(directory: str) -> int | None:
+    return procfs.read_int(directory + "/memory.failcnt")
+
+
+def v1_limit_reached(dirs: dict[str, str]) -> str | None:
+    """The nearest v1 cgroup whose peak of memory and swap together reached its limit; None when there is none.
+
+    Where that limit equals the one on memory (Docker's default) it is the one hit, and not every kernel counts that
+    (6.18 does not): then only the peak tells.
+    """
+    for directory in oom_counts_above(dirs) if MEMORY in dirs else ():
+        limit = procfs.read_int(directory + "/memory.memsw.limit_in_bytes")
+        peak = procfs.read_int(directory + "/memory.memsw.max_usage_in_bytes")
+        if limit is not None and peak is not None and peak + _CHARGED_AT_ONCE_BYTES >= limit:
+            return directory
+    return None
+
+
+def _v2_limit_hits(directory: str) -> int | None:
+    return (procfs.read_table(directory + "/memory.events.local") or {}).get(b"oom")

@@ -43,6 +43,8 @@ class Whole(Meter):
     def prepare(self) -> None:
         """As an invocation's, and the session's file. Raises LimitError before anything was started."""
         self._write_session()
+        if self.plan.cgroup != "auto" and self.plan.memory_limit_bytes is not None:
+            raise LimitError("--memory needs a cgroup: leave --cgroup off out, or --memory")
         super().prepare()
         self.sampler = Sampler(self.usage_dirs(), self.sampled_paths)
 

@@ -133,6 +133,23 @@ def test_v1_names_the_level_by_failcnt(tmp_path: Path) -> None:
     assert list(usage.oom_counts_above({MEMORY: str(inner), UNIFIED: "/u"})) == [str(inner), str(middle), str(outer)]
 
 
+def test_v1_tells_a_limit_that_the_kernel_does_not_count_by_its_peak(tmp_path: Path) -> None:
+    """memory and swap together: hit first where both limits are equal, and not in any failcnt on Linux 6.18."""
+    outer, middle, inner = nested(
+        tmp_path, memory__failcnt="0\n", memory__memsw__limit_in_bytes="9223372036854771712\n",
+        memory__memsw__max_usage_in_bytes="209715200\n",
+    )  # fmt: skip
+    assert usage.v1_limit_reached({MEMORY: str(inner)}) is None
+    (outer / "memory.memsw.limit_in_bytes").write_text("209715200\n")
+    assert usage.v1_limit_reached({MEMORY: str(inner)}) == str(outer)
+    (middle / "memory.memsw.limit_in_bytes").write_text("209715200\n")
+    assert usage.v1_limit_reached({MEMORY: str(inner)}) == str(middle)
+    for level in (outer, middle):
+        (level / "memory.memsw.limit_in_bytes").write_text("419430400\n")
+    assert usage.v1_limit_reached({MEMORY: str(inner)}) is None
+    assert usage.v1_limit_reached({UNIFIED: str(inner)}) is None
+
+
 def test_a_level_without_a_count_is_passed_over(tmp_path: Path) -> None:
     outer, middle, inner = nested(tmp_path, memory__failcnt="4\n")
     (middle / "memory.failcnt").unlink()
