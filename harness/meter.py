@@ -1,7 +1,7 @@
 """One invocation, from the caller's call to the command's status. Theory of operation.
 
 Processes: the caller (a judge) starts an entrance; the entrance's process is the meter; it makes one child, the
-command. There is no other process and no thread. The child inherits everything the meter was started with.
+command. There is no other process (but one while we are stopped, to wake us) and no thread. The child inherits everything the meter was started with.
 
 Two verbs. *The meter failed*: before the command starts, the policy decides (`run`: the meter becomes the command by
 exec, unmeasured, and a mark is left; `strict`: 125, nothing runs). After the command has started no fault of the meter
@@ -22,6 +22,7 @@ from proofcost.harness import (
     figures,
     hierarchy,
     host,
+    libc,
     outcome,
     perf,
     policy,
@@ -83,6 +84,7 @@ class Meter:
         "started_ns",
         "status",
         "timed_out",
+        "waker",
     )  # fmt: skip
 
     def __init__(self, plan: Plan, inherited: signals.Inherited) -> None:
@@ -111,6 +113,8 @@ class Meter:
         self.child = spawn.Child()
         self.caller_signal: int | None = None
         self.timed_out = False
+        # The last process that woke us after a stop; its SIGCONT is not for the command.
+        self.waker = 0
         # The raw wait status, once it is known: no later fault may lose it.
         self.status: int | None = None
 
@@ -253,7 +257,7 @@ class Meter:
                     self.sampler.tick()
                 elif taken.number == signals.SIGCHLD:
                     continue
-                elif (taken.by_process and taken.sender != child.pid) or _hangup_is_ours(taken):
+                elif (taken.by_process and taken.sender not in (child.pid, self.waker)) or _hangup_is_ours(taken):
                     if taken.number in signals.ENDING:
                         self.caller_signal = taken.number
                     os.kill(child.pid, taken.number)
@@ -294,9 +298,24 @@ class Meter:
             return True
         stopped = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG)
         if stopped is not None:
-            # The caller must see us stop as it would have seen the command stop; it wakes us, and SIGCONT is passed on.
-            os.kill(os.getpid(), signals.SIGSTOP)
+            self._stop_with(pid)
         return False
+
+    def _stop_with(self, pid: int) -> None:
+        """The caller must see us stop as it would have seen the command stop; whom it wakes is us, and SIGCONT is
+        passed on.
+
+        Others may wake the command alone (cpulimit does), and we would sleep on and keep the caller waiting for ever.
+        So while we are stopped a process of ours looks whether the command still is, and wakes us.
+        """
+        meter = os.getpid()
+        waker = os.fork()
+        if waker == 0:
+            _wake(meter, pid)
+        os.kill(meter, signals.SIGSTOP)
+        os.kill(waker, signals.SIGKILL)
+        os.waitpid(waker, 0)
+        self.waker = waker
 
     def _kill_command(self, pid: int) -> None:
         """The command first: if it saw a child of its own killed, it could still end with 0."""
@@ -508,6 +527,21 @@ class Meter:
             self.stamps.close()
         except BaseException as error:
             self._fault("abandon", error)
+
+
+def _wake(meter: int, command: int) -> None:
+    """In the waker, until the meter ends it: wake the meter whenever it is stopped and the command is not."""
+    try:
+        try:
+            libc.die_with_parent(signals.SIGKILL)
+        except OSError:
+            pass  # the loop below ends it as well
+        while os.getppid() == meter:
+            if not procfs.is_stopped(command) and procfs.is_stopped(meter):
+                os.kill(meter, signals.SIGCONT)
+            time.sleep(WAKER_STEP_S)
+    finally:
+        os._exit(0)
 
 
 def _hangup_is_ours(taken: signals.Taken) -> bool:

@@ -102,6 +102,12 @@ def start_ticks(pid: int) -> int | None:
     return int(fields[19]) if fields and len(fields) > 19 else None
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether the process is stopped by a signal or a tracer."""
+    fields = _stat_fields(pid)
+    return fields is not None and fields[0] in (b"T", b"t")
+
+
 def is_running(pid: int, ticks: int) -> bool:
     """Whether that very process (not a later one with its number) still runs; a zombie does not."""
     fields = _stat_fields(pid)
