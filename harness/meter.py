@@ -1,7 +1,8 @@
 """One invocation, from the caller's call to the command's status. Theory of operation.
 
 Processes: the caller (a judge) starts an entrance; the entrance's process is the meter; it makes one child, the
-command. There is no other process (but one while we are stopped, to wake us) and no thread. The child inherits everything the meter was started with.
+command. There is no other process (but one while we are stopped, to wake us) and no thread. The child inherits
+everything the meter was started with.
 
 Two verbs. *The meter failed*: before the command starts, the policy decides (`run`: the meter becomes the command by
 exec, unmeasured, and a mark is left; `strict`: 125, nothing runs). After the command has started no fault of the meter
