@@ -2,13 +2,19 @@
 
 import errno
 import os
+import shutil
 import struct
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from wrapped import IN_GUEST, NOBODY, Recorded, Wrapper
 
 from proofcost.harness import libc, perf
+
+Hostile = Callable[[str], Path]
 
 EXEC = 1 << 13  # PERF_RECORD_MISC_COMM_EXEC
 
@@ -264,3 +270,186 @@ def test_stamps_that_cannot_be_opened_leave_no_descriptor(monkeypatch: pytest.Mo
     assert stamps.reason == "counter_not_reported: EMFILE"
     assert len(os.listdir("/proc/self/fd")) == len(before)
     assert stamps.read() == ([], 0)
+
+
+# Real commands: where the program in a sandbox starts, and whether it was ever reached.
+
+FAKE_LANDRUN = '#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done; shift\n'
+
+
+def fake_landrun(wrap: Wrapper, body: str) -> Path:
+    """Something that looks like a landrun and does `body`, with the program and its arguments as "$@"."""
+    made = wrap.folder / "landrun"
+    made.write_text(FAKE_LANDRUN + body + "\n")
+    made.chmod(0o755)
+    return made
+
+
+def sandboxed(landrun: Path) -> list[object]:
+    return [landrun, "--best-effort", "--rox", "/", "--rw", "/dev"]
+
+
+def startup(seen: Recorded) -> int:
+    """`sandbox_startup` of a call whose three times must add up."""
+    assert seen.value("wall_program") + seen.value("sandbox_startup") == seen.value("wall_command")
+    for name in ("wall_program", "sandbox_startup", "wall_command"):
+        assert seen.status(name) == "measured"
+    return seen.value("sandbox_startup")
+
+
+@pytest.mark.real
+@pytest.mark.guest
+def test_the_program_under_a_real_landrun_is_timed_from_its_own_exec(wrap: Wrapper, landrun: Path) -> None:
+    assert wrap(*sandboxed(landrun), "--", "/bin/sleep", "0.5").status == 0
+    seen = wrap.last()
+    assert startup(seen) > 1_000_000
+    assert 500_000_000 <= seen.value("wall_program") < (10 if IN_GUEST else 0.6) * 1e9
+    assert seen.finished is not None
+    names = seen.finished["exec_stamps"]["names"]
+    assert (names[0], names[-1]) == ("landrun", "sleep")
+    assert seen.started["sandbox"]["kind"] == "landrun"
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["--rox", "/nonexistent-path", "--", "/bin/true"], "a granted path is missing"),
+        (["--best-effort", "--rox", "/", "--", "/nonexistent-program"], "the program is missing"),
+        (["--no-such-flag", "--", "/bin/true"], "a flag is unknown"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_landrun_that_fails_is_no_rejection(wrap: Wrapper, landrun: Path, arguments: list[str], what: str) -> None:
+    assert wrap(landrun, *arguments, phase="checker").status == 1
+    seen = wrap.last()
+    assert (seen.outcome["kind"], seen.outcome["code"]) == ("exited", 1)
+    assert seen.outcome["cause"] == "sandbox_setup_failed", (what, seen.outcome)
+    assert any("never reached" in line for line in seen.outcome["evidence"])
+    for name in ("wall_program", "sandbox_startup"):
+        assert seen.figures[name]["value"] is None
+        assert "no exec of" in seen.figures[name]["reason"]
+    assert seen.value("wall_command") > 0
+
+
+@pytest.mark.real
+@pytest.mark.guest
+def test_a_program_that_says_no_under_a_real_landrun_is_a_rejection(wrap: Wrapper, landrun: Path) -> None:
+    assert wrap(*sandboxed(landrun), "--", "/bin/sh", "-c", "exit 1", phase="checker").status == 1
+    assert wrap.last().outcome["cause"] == "completed"
+
+
+@pytest.mark.real
+def test_a_program_under_a_real_bwrap_is_found_in_its_own_process(wrap: Wrapper, bwrap: Path) -> None:
+    command = [bwrap, "--ro-bind", "/", "/", "--dev", "/dev", "--unshare-pid", "--", "/bin/sleep", "0.2"]
+    if wrap(*command).status != 0:
+        pytest.skip("bwrap is not allowed to work here")
+    seen = wrap.last()
+    assert seen.started["sandbox"]["kind"] == "bwrap"
+    assert startup(seen) > 0
+    assert 200_000_000 <= seen.value("wall_program") < 400_000_000
+
+
+def test_a_rename_is_not_taken_for_the_program(wrap: Wrapper, hostile: Hostile) -> None:
+    """A hostile wrapper may call itself what it likes; only an exec makes a program."""
+    fake = fake_landrun(wrap, f'exec {hostile("execs")} rename sleep "$@"')
+    assert wrap(fake, "--", "/bin/sleep", "1").status == 1
+    assert wrap.last().outcome["cause"] == "sandbox_setup_failed"
+    assert wrap.last().figures["wall_program"]["value"] is None
+
+
+def test_a_script_is_found_by_its_own_name(wrap: Wrapper) -> None:
+    fake = fake_landrun(wrap, 'exec "$@"')
+    script = wrap.folder / "check.sh"
+    script.write_text("#!/bin/sh\n/bin/true\nexit 1\n")
+    script.chmod(0o755)
+    assert wrap(fake, "--", script).status == 1
+    assert startup(wrap.last()) > 0
+    assert wrap.last().outcome["cause"] == "completed"
+
+
+def test_a_link_is_found_by_the_name_it_was_called_by(wrap: Wrapper) -> None:
+    fake = fake_landrun(wrap, 'exec "$@"')
+    (wrap.folder / "nap").symlink_to("/bin/sleep")
+    assert wrap(fake, "--", wrap.folder / "nap", "0.01").status == 0
+    assert startup(wrap.last()) > 0
+
+
+@pytest.mark.parametrize("length", [15, 16, 40])
+def test_a_long_name_is_found_by_what_the_kernel_keeps_of_it(wrap: Wrapper, length: int) -> None:
+    fake = fake_landrun(wrap, 'exec "$@"')
+    name = ("lean-kernel-" * 4)[:length]
+    (wrap.folder / name).symlink_to("/bin/false")
+    assert wrap(fake, "--", wrap.folder / name).status == 1
+    assert startup(wrap.last()) > 0
+    assert wrap.last().outcome["cause"] == "completed"
+
+
+def test_an_exec_from_another_thread_is_found(wrap: Wrapper, hostile: Hostile) -> None:
+    fake = fake_landrun(wrap, f'exec {hostile("execs")} thread - "$@"')
+    for _ in range(20):
+        assert wrap(fake, "--", "/bin/false").status == 1
+    for seen in wrap.records():
+        assert startup(seen) > 0
+        assert seen.outcome["cause"] == "completed"
+
+
+def test_stamps_that_were_lost_blame_no_sandbox(wrap: Wrapper, hostile: Hostile) -> None:
+    """The program's own stamp found no room: then nobody knows whether it was reached."""
+    fake = fake_landrun(wrap, f'{hostile("execs")} many 600 /bin/true; exec "$@"')
+    assert wrap(fake, "--", "/bin/false").status == 1
+    seen = wrap.last()
+    assert seen.finished is not None
+    assert seen.finished["exec_stamps"]["lost"] > 0
+    assert seen.outcome["cause"] == "completed"
+    assert seen.figures["wall_program"]["value"] is None
+    assert "lost" in seen.figures["wall_program"]["reason"]
+    assert len(seen.finished["exec_stamps"]["names"]) == 8
+
+
+def test_a_program_its_user_may_not_read_is_reached_all_the_same(wrap_as_nobody: Wrapper) -> None:
+    """The kernel drops a task's events at such an exec, but stamps it first."""
+    wrap = wrap_as_nobody
+    fake = fake_landrun(wrap, 'exec "$@"')
+    copy = wrap.folder / "unreadable"
+    shutil.copy("/bin/false", copy)
+    copy.chmod(0o111)
+    assert wrap(fake, "--", copy, via=("setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups")).status == 1
+    seen = wrap.last()
+    assert seen.finished is not None
+    if seen.finished["exec_stamps"]["reason"] is None:
+        assert startup(seen) > 0
+    assert seen.outcome["cause"] == "completed"
+
+
+def test_the_wall_of_a_sleep_is_what_the_sleeper_saw(wrap: Wrapper) -> None:
+    """Between the sleeper's own clock readings and ours lie its start and its end: milliseconds, on a quiet machine."""
+    program = "import time; a=time.monotonic_ns(); time.sleep(.5); print(a, time.monotonic_ns())"
+    over = []
+    for _ in range(7):
+        began, ended = map(int, wrap("/usr/bin/python3", "-ISc", program).stdout.split())
+        seen = wrap.last()
+        over.append(seen.value("wall_command") - (ended - began))
+        assert seen.finished is not None
+        assert seen.finished["clocks"]["monotonic_ns"] >= ended
+        assert over[-1] > 0
+    assert sorted(over)[3] < 60_000_000
+
+
+def test_without_stamps_the_wall_is_from_the_closed_pipe_and_the_rest_is_absent(
+    wrap: Wrapper, hostile: Hostile
+) -> None:
+    number = {"x86_64": 298, "aarch64": 241}[os.uname().machine]
+    fake = fake_landrun(wrap, 'exec "$@"')
+    called = wrap(fake, "--", "/bin/sh", "-c", "sleep 0.3; exit 1", via=(hostile("forbid"), 1, number))
+    assert called.status == 1
+    seen = wrap.last()
+    assert 300_000_000 <= seen.value("wall_command") < 600_000_000
+    assert seen.figures["wall_command"]["method"] == "close-on-exec pipe closed to exit seen"
+    for name in ("wall_program", "sandbox_startup"):
+        assert seen.figures[name]["reason"] == "no exec stamps: counter_permission_denied"
+    assert seen.outcome["cause"] == "completed"  # not known whether it was reached: no sandbox is blamed
+    assert seen.finished is not None
+    assert seen.finished["exec_stamps"] == {
+        "count": None, "lost": None, "names": [], "reason": "counter_permission_denied",
+    }  # fmt: skip
