@@ -39,11 +39,19 @@ if AVAILABLE:
         _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_USE_ERRNO | _ctypes.FUNCFLAG_PYTHONAPI
         _restype_ = _Long
 
+    class _Int(_ctypes._SimpleCData):  # type: ignore[type-arg]
+        _type_ = "i"
+
+    class _IntFunction(_ctypes.CFuncPtr):
+        # An int's -1 read as a long is 4294967295, and the failure would not be seen.
+        _flags_ = _Function._flags_
+        _restype_ = _Int
+
     _syscall = _Function(_ctypes.dlsym(_HANDLE, "syscall"))
-    _prctl = _Function(_ctypes.dlsym(_HANDLE, "prctl"))
-    _fallocate = _Function(_ctypes.dlsym(_HANDLE, "fallocate"))
+    _prctl = _IntFunction(_ctypes.dlsym(_HANDLE, "prctl"))
+    _fallocate = _IntFunction(_ctypes.dlsym(_HANDLE, "fallocate"))
     _mmap = _Function(_ctypes.dlsym(_HANDLE, "mmap"))
-    _munmap = _Function(_ctypes.dlsym(_HANDLE, "munmap"))
+    _munmap = _IntFunction(_ctypes.dlsym(_HANDLE, "munmap"))
 
     class _Char(_ctypes._SimpleCData):  # type: ignore[type-arg]
         _type_ = "c"
