@@ -3,8 +3,8 @@
 from proofcost.harness.plan import Plan, Sandbox
 
 KIND = "bwrap"
-# Options that make a path of the host writable, each followed by source and destination.
-_WRITABLE = ("--bind", "--bind-try", "--dev-bind", "--dev-bind-try")
+# Options that make a path of the host writable, which is the first word after each.
+_WRITABLE = ("--bind", "--bind-try", "--dev-bind", "--dev-bind-try", "--overlay")
 _READABLE = ("--ro-bind", "--ro-bind-try")
 
 

@@ -26,31 +26,39 @@ BUILD, EXPORT, CHECKER = "build", "export", "checker"
 
 
 def read_arguments(arguments: list[str]) -> tuple[Sandbox, list[str]]:
-    """(the sandbox, the command inside it) from landrun's arguments; the command is empty when there is none."""
+    """(the sandbox, the command inside it) from landrun's arguments; the command is empty when there is none.
+
+    landrun 0.1.17 also takes what looks like a flag behind the command's name for one of its own, up to a `--` (its
+    parser's way; older ones stop at the name), and trims blanks around the paths of a list. What it might make writable
+    counts as writable.
+    """
     sandbox = Sandbox(KIND)
+    command: int | None = None
     at = 0
     while at < len(arguments):
         word = arguments[at]
         if word == "--":
-            return sandbox, arguments[at + 1 :]
+            return sandbox, arguments[at + 1 if command is None else command :]
         if not word.startswith("-") or word == "-":
-            return sandbox, arguments[at:]
+            command = at if command is None else command
+            at += 1
+            continue
         name, equals, value = word.lstrip("-").partition("=")
         if name in _WRITABLE or name in _READABLE or name in _OTHER_VALUED:
             if not equals:
                 at += 1
                 value = arguments[at] if at < len(arguments) else ""
-            paths = [path for path in value.split(",") if path]
+            paths = [path for path in map(str.strip, value.split(",")) if path]
             if name in _WRITABLE:
                 sandbox.writable += paths
-            elif name in _READABLE:
+            elif name in _READABLE and command is None:
                 sandbox.readable += paths
         elif name == "best-effort":
             sandbox.best_effort = value not in ("false", "0")
         elif name == "unrestricted-filesystem":
             sandbox.unrestricted = value not in ("false", "0")
         at += 1
-    return sandbox, []
+    return sandbox, [] if command is None else arguments[command:]
 
 
 def understand(plan: Plan) -> None:

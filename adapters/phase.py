@@ -42,6 +42,7 @@ def understand(plan: Plan) -> None:
         plan.sandbox, plan.target = landrun.read_arguments(plan.argv[1:])
     else:
         plan.target = plan.argv
+        _look_behind_a_wrapper(plan)
     landrun.understand_target(plan)
     seen = plan.phase_understood
     plan.phase_known_by = "hook"
@@ -52,6 +53,24 @@ def understand(plan: Plan) -> None:
         plan.kernel_name = landrun.kernel_name(plan.target)
     elif given != landrun.CHECKER:
         plan.kernel_name = plan.kernel_config = None
+
+
+def _look_behind_a_wrapper(plan: Plan) -> None:
+    """`timeout 60 landrun --rwx DIR ...`: what that makes writable must not hold the store either."""
+    for at, word in enumerate(plan.argv):
+        if word == "--":
+            return
+        name = os.path.basename(word)
+        if landrun.KIND in name:
+            inner = landrun.read_arguments(plan.argv[at + 1 :])[0]
+        elif "bwrap" in name:
+            from proofcost.adapters import bwrap
+
+            inner = bwrap.read_arguments(plan.argv[at + 1 :])[0]
+        else:
+            continue
+        plan.sandbox.writable, plan.sandbox.unrestricted = inner.writable, inner.unrestricted
+        return
 
 
 def main(config: entrance.Config) -> None:
