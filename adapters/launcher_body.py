@@ -132,6 +132,7 @@ def restore_signals() -> None:
         pass
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
         if not ignored >> (number - 1) & 1:
+            _signal.signal(number, _signal.SIG_IGN)  # drops one that waits because it was blocked
             _signal.signal(number, _signal.SIG_DFL)
     if SIGCHLD_WAS:
         _signal.signal(_signal.SIGCHLD, SIGCHLD_WAS[0])
@@ -193,6 +194,8 @@ def launch() -> None:
     MASK_WAS.update(_signal.pthread_sigmask(_signal.SIG_BLOCK, []))
     # Not `-W ignore`, which would import `warnings` (0.4 ms): nothing of ours may appear on the command's stderr.
     _warnings.filters.insert(0, ("ignore", None, Warning, None, 0))
+    # A limit on file sizes or a full disk would leave half a .pyc, and every later call would fail on it.
+    sys.dont_write_bytecode = True
     sys.path.append(TREE)
     try:
         use_one_file()

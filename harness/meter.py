@@ -38,7 +38,7 @@ from proofcost.harness.clock import clocks
 from proofcost.harness.plan import KIND_NONE, Plan
 from proofcost.harness.record import Json
 from proofcost.harness.sample import Sampler
-from proofcost.harness.usage import Usage, oom_counts_above, read_usage, v1_limit_reached
+from proofcost.harness.usage import Usage, oom_counts_above, read_usage, throttled, v1_limit_reached
 from proofcost.harness.version import SCHEMA
 
 TYPE_CHECKING = False
@@ -84,6 +84,7 @@ class Meter:
         "stamps",
         "started_ns",
         "status",
+        "throttled",
         "timed_out",
         "waker",
     )  # fmt: skip
@@ -110,6 +111,7 @@ class Meter:
         self.io_before: dict[str, int] | None = None
         self.oom_before: dict[str, int] = {}
         self.disturbance: dict[str, int | None] = {}
+        self.throttled: dict[str, int] = {}
         self.own_peak = 0
         self.child = spawn.Child()
         self.caller_signal: int | None = None
@@ -159,6 +161,7 @@ class Meter:
         self._step("settle", self._settle_others, None)
         self.sampler = Sampler(self.usage_dirs(), sandbox.writable)
         self.disturbance = host.snapshot()
+        self.throttled = throttled(self._limit_dirs())
         if self.group is not None:
             self.oom_before = oom_counts_above(self.usage_dirs())
             self.group.open_entries()
@@ -241,6 +244,9 @@ class Meter:
         deadline = None if self.plan.timeout_ns is None else self.started_ns + self.plan.timeout_ns
         while True:
             try:
+                # From the command itself, from ourselves (SIGXFSZ of a write of ours says so too) or from our waker:
+                # not for the command.
+                ours = (child.pid, os.getpid(), self.waker)
                 now = time.monotonic_ns()
                 due = self.sampler.due_ns()
                 if deadline is not None and not self.timed_out:
@@ -258,7 +264,7 @@ class Meter:
                     self.sampler.tick()
                 elif taken.number == signals.SIGCHLD:
                     continue
-                elif (taken.by_process and taken.sender not in (child.pid, self.waker)) or _hangup_is_ours(taken):
+                elif (taken.by_process and taken.sender not in ours) or _hangup_is_ours(taken):
                     if taken.number in signals.ENDING:
                         self.caller_signal = taken.number
                     os.kill(child.pid, taken.number)
@@ -380,9 +386,14 @@ class Meter:
         no_host: dict[str, int | None] = {}
         after = self._step("host", host.snapshot, no_host)
         disturbance = host.disturbance(self.disturbance, after)
-        throttled = None if usage is None else usage.throttled_ns
+        held_back = [now - self.throttled.get(where, 0) for where, now in throttled(self._limit_dirs()).items()]
         figures.put(
-            disturbance, "throttled", throttled, "ns", "cgroup v2 cpu.stat throttled_usec", "no cpu controller here"
+            disturbance,
+            "throttled",
+            max(held_back) if held_back else None,
+            "ns",
+            "cpu.stat, most throttled of the command's cgroup and all above it",
+            self.cgroup_reason if self.group is None and self.cgroup_reason else "no cpu controller here",
         )
         event: dict[str, Json] = {
             "schema": SCHEMA,

@@ -51,6 +51,9 @@ class Inherited:
     def restore(self) -> None:
         """In the child, or before an exec in place."""
         for number in self._defaults:
+            # Blocked, a signal waits even where it is ignored: one that a write of ours caused (to a file at its size
+            # limit, to a pipe without a reader) would kill the command. Ignoring it once more drops it.
+            _signal.signal(number, _signal.SIG_IGN)
             _signal.signal(number, _signal.SIG_DFL)
         for number in self._ignored:
             _signal.signal(number, _signal.SIG_IGN)
