@@ -3,7 +3,7 @@
 import os
 
 from proofcost.harness import procfs
-from proofcost.harness.hierarchy import CPUACCT, MEMORY, UNIFIED
+from proofcost.harness.hierarchy import CPU, CPUACCT, MEMORY, UNIFIED
 
 # The kernel takes memory from a cgroup's limit in batches of at most this, for each CPU.
 _CHARGED_AT_ONCE_BYTES = 64 * os.sysconf("SC_PAGE_SIZE") * (os.cpu_count() or 1)
@@ -24,7 +24,6 @@ class Usage:
         "peak_bytes",
         "peak_method",
         "swap_peak_bytes",
-        "throttled_ns",
     )
 
     def __init__(self) -> None:
@@ -32,7 +31,6 @@ class Usage:
         self.cpu_user_ns: int | None = None
         self.cpu_system_ns: int | None = None
         self.cpu_method = "cgroup CPU"
-        self.throttled_ns: int | None = None
         self.peak_bytes: int | None = None
         self.peak_method = "cgroup memory peak"
         self.swap_peak_bytes: int | None = None
@@ -68,7 +66,6 @@ def _read_unified(usage: Usage, directory: str) -> None:
     usage.cpu_ns = _times(cpu.get(b"usage_usec"), 1000)
     usage.cpu_user_ns = _times(cpu.get(b"user_usec"), 1000)
     usage.cpu_system_ns = _times(cpu.get(b"system_usec"), 1000)
-    usage.throttled_ns = _times(cpu.get(b"throttled_usec"), 1000)
     usage.peak_bytes = procfs.read_int(directory + "/memory.peak")
     usage.peak_method = "cgroup v2 memory.peak"
     usage.swap_peak_bytes = procfs.read_int(directory + "/memory.swap.peak")
@@ -136,6 +133,25 @@ def oom_counts_above(dirs: dict[str, str]) -> dict[str, int]:
 
 def _v1_limit_hits(directory: str) -> int | None:
     return procfs.read_int(directory + "/memory.failcnt")
+
+
+def throttled(dirs: dict[str, str]) -> dict[str, int]:
+    """How long each cgroup from the command's own upwards has been held back by a CPU quota of its own, ns.
+
+    A quota holds everything below it back and is counted where it is set, mostly far above the command.
+    """
+    unified = CPU not in dirs
+    directory = dirs.get(UNIFIED if unified else CPU, "")
+    counts: dict[str, int] = {}
+    while directory:
+        table = procfs.read_table(directory + "/cpu.stat")
+        if table is None:
+            break
+        count = _times(table.get(b"throttled_usec"), 1000) if unified else table.get(b"throttled_time")
+        if count is not None:
+            counts[directory] = count
+        directory = directory.rpartition("/")[0]
+    return counts
 
 
 def v1_limit_reached(dirs: dict[str, str]) -> str | None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proofcost.harness import usage
-from proofcost.harness.hierarchy import CPUACCT, MEMORY, UNIFIED
+from proofcost.harness.hierarchy import CPU, CPUACCT, MEMORY, UNIFIED
 
 V2_CPU = "usage_usec 1630001\nuser_usec 1500000\nsystem_usec 130001\nnr_periods 5\nnr_throttled 1\nthrottled_usec 7\n"
 V2_EVENTS = "low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 0\n"
@@ -29,7 +29,6 @@ def test_v2(tmp_path: Path) -> None:
     )  # fmt: skip
     seen = usage.read_usage({UNIFIED: made})
     assert (seen.cpu_ns, seen.cpu_user_ns, seen.cpu_system_ns) == (1_630_001_000, 1_500_000_000, 130_001_000)
-    assert seen.throttled_ns == 7000
     assert (seen.peak_bytes, seen.swap_peak_bytes) == (1_367_343_104, 0)
     assert (seen.oom_count, seen.oom_kill_count) == (3, 2)
     assert (seen.io_read_bytes, seen.io_write_bytes) == (15, 20)
@@ -39,7 +38,7 @@ def test_v2_without_controllers_has_cpu_and_nothing_else(tmp_path: Path) -> None
     made = folder(tmp_path, cpu__stat="usage_usec 5\nuser_usec 3\nsystem_usec 2\n")
     seen = usage.read_usage({UNIFIED: made})
     assert (seen.cpu_ns, seen.cpu_user_ns, seen.cpu_system_ns) == (5000, 3000, 2000)
-    for name in ("throttled_ns", "peak_bytes", "swap_peak_bytes", "oom_count", "oom_kill_count", "io_read_bytes"):
+    for name in ("peak_bytes", "swap_peak_bytes", "oom_count", "oom_kill_count", "io_read_bytes"):
         assert getattr(seen, name) is None, name
 
 
@@ -148,6 +147,17 @@ def test_v1_tells_a_limit_that_the_kernel_does_not_count_by_its_peak(tmp_path: P
         (level / "memory.memsw.limit_in_bytes").write_text("419430400\n")
     assert usage.v1_limit_reached({MEMORY: str(inner)}) is None
     assert usage.v1_limit_reached({UNIFIED: str(inner)}) is None
+
+
+def test_a_quota_is_counted_where_it_is_set(tmp_path: Path) -> None:
+    """A container's quota holds its leaves back, and the leaf's own file says 0."""
+    outer, middle, inner = nested(tmp_path, cpu__stat="usage_usec 5\nnr_throttled 0\nthrottled_usec 0\n")
+    (outer / "cpu.stat").write_text("usage_usec 9\nnr_throttled 3\nthrottled_usec 70\n")
+    assert usage.throttled({UNIFIED: str(inner)}) == {str(inner): 0, str(middle): 0, str(outer): 70_000}
+    (outer / "cpu.stat").write_text("nr_throttled 3\nthrottled_time 71\n")
+    assert usage.throttled({UNIFIED: "/u", CPU: str(outer)}) == {str(outer): 71}
+    assert usage.throttled({UNIFIED: str(outer)}) == {}  # v2 without the cpu controller
+    assert usage.throttled({}) == {}
 
 
 def test_a_level_without_a_count_is_passed_over(tmp_path: Path) -> None:
