@@ -12,12 +12,15 @@ from typing import Any
 
 from rich.console import Console
 
-from proofcost.harness.reading import Record, whole_of
+from proofcost.harness.derive import whole_of
+from proofcost.harness.merged import Record
+from proofcost.harness.reading import read_newest
+from proofcost.harness.running import MeterState
 from proofcost.reports.findings import found_object, nothing_here, problem_lines
 from proofcost.reports.inert import inert
-from proofcost.reports.table import is_ascii, judge_text, outcome_text, plural, print_rows, wall, when
-from proofcost.reports.units import human
-from proofcost.show import DONE, USAGE, UsageError, add_reading, closed_pipe, open_store, warn
+from proofcost.reports.table import is_ascii, judge_text, outcome_text, print_rows, wall
+from proofcost.reports.units import human, plural, when
+from proofcost.show import DONE, USAGE, UsageError, add_reading, choose_store, closed_pipe, warn
 
 DEFAULT_COUNT = 20
 
@@ -51,8 +54,11 @@ def _row(session: str, records: Sequence[Record], ascii_only: bool) -> list[str]
     missing = "-" if ascii_only else "\u2013"
     duration = missing if found is None or found.value is None else human(found.value, found.unit, ascii_only)
     calls = ", ".join(f"{inert(phase, 20, ascii_only)} {number}" for phase, number in phases(records).items())
-    incomplete = sum(record.state == "incomplete" for record in records if record is not whole)
-    calls += f" ({incomplete} incomplete)" if incomplete else ""
+    pending = [record.meter for record in records if record is not whole and record.state == "incomplete"]
+    running = pending.count(MeterState.RUNNING)
+    states = {"running": running, "incomplete": len(pending) - running}
+    said = ", ".join(f"{number} {state}" for state, number in states.items() if number)
+    calls += f" ({said})" if said else ""
     return [
         inert(session, 16, ascii_only),
         when(records[0].started_at_ns),
@@ -73,6 +79,7 @@ def _object(session: str, records: Sequence[Record]) -> dict[str, Any]:
         "labels": whole.labels if whole is not None else records[0].labels,
         "calls": phases(records),
         "incomplete": [record.invocation for record in records if record.state == "incomplete"],
+        "running": [record.invocation for record in records if record.meter is MeterState.RUNNING],
         "invocations": [record.invocation for record in records],
         "whole_wall_ns": None if found is None else found.value,
         "whole_wall_reason": "no `whole` record: not started by `proofcost run`" if found is None else found.reason,
@@ -94,20 +101,22 @@ def main(args: argparse.Namespace) -> int:
 def _log(args: argparse.Namespace) -> int:
     if args.path is not None and args.store is not None:
         raise UsageError(f"log {args.path!a} --store {args.store!a}: two stores are named; give one of them")
-    store, how = open_store(args.path if args.path is not None else args.store, os.environ, os.getuid())
+    path, how = choose_store(args.path if args.path is not None else args.store, os.environ, os.geteuid())
+    store = read_newest(path, args.n)
     warn(problem_lines(store))
     newest = list(reversed(store.sessions().items()))
+    total = len(newest) + len(store.unread_sessions)
     if args.json:
         sessions = [_object(session, records) for session, records in newest[: args.n]]
-        print(json.dumps({**found_object(store), "sessions_count": len(newest), "sessions": sessions}, indent=1))
+        print(json.dumps({**found_object(store), "sessions_count": total, "sessions": sessions}, indent=1))
     if not newest:
-        warn(nothing_here(store, how, os.environ, os.getuid()))
+        warn(nothing_here(store, how, os.environ, os.geteuid()))
     if args.json or not newest:
         return DONE
     console = Console()
     ascii_only = is_ascii(console)
     rows = [_row(session, records, ascii_only) for session, records in newest[: args.n]]
     print_rows(console, COLUMNS, rows, right=("wall",))
-    if len(newest) > args.n:
-        warn([f"{plural(len(newest) - args.n, 'older session')} not shown: -n {len(newest)} shows all"])
+    if total > args.n:
+        warn([f"{plural(total - args.n, 'older session')} not shown: -n {total} shows all"])
     return DONE

@@ -7,11 +7,12 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from rich.console import Console
 
-from proofcost.harness.reading import Record, Store, default_store, read_store
+from proofcost.harness.merged import Record
+from proofcost.harness.reading import Store, read_named, read_newest
+from proofcost.harness.store import default_place
 from proofcost.reports.fields import render_invocation
 from proofcost.reports.findings import found_object, merged_objects, nothing_here, problem_lines
 from proofcost.reports.inert import inert_outside
@@ -48,21 +49,30 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="the merged records as JSON, integers exact")
 
 
-def open_store(named: str | None, env: Mapping[str, str], uid: int) -> tuple[Store, str]:
-    """The store to read, and how it was chosen. Raises UsageError when a named path does not exist."""
-    if named is None:
-        path, how = default_store(env, uid, env.get("HOME") or str(Path.home()))
-        return read_store(path), how
-    if not os.path.lexists(named):
+def choose_store(named: str | None, env: Mapping[str, str], uid: int) -> tuple[str, str]:
+    """The path to read, and how it was chosen, for people. Raises UsageError when a named path does not exist.
+
+    Without a name it is where `run` and `install` write with this environment and (effective) user.
+    """
+    if named is not None:
+        if os.path.lexists(named):
+            return named, "--store"
         shown = inert_outside(named, 200, True)
         raise UsageError(f"--store {shown}: no such file or folder; name a store, a session's folder or a .jsonl file")
-    return read_store(named), "--store"
+    if env.get("PROOFCOST_STORE"):
+        how = "$PROOFCOST_STORE"
+    elif uid == 0:
+        how = "root's store, as $PROOFCOST_STORE is not set"
+    else:
+        how = "the user's store, as $PROOFCOST_STORE is not set"
+    return default_place(dict(env), uid), how
 
 
 def find(store: Store, wanted: str) -> tuple[Record, ...] | Record:
     """The session (its records) or the invocation that `wanted` names: `last`, an id, or a prefix that only one has.
 
-    Raises UsageError when none or several have it. The store must hold a record.
+    Ids of what was not read count when it is to be told whether only one has a prefix. Raises UsageError when none or
+    several have it.
     """
     sessions = store.sessions()
     if wanted == "last":
@@ -72,7 +82,8 @@ def find(store: Store, wanted: str) -> tuple[Record, ...] | Record:
     calls = {record.invocation: record for record in store.records}
     if wanted in calls:
         return calls[wanted]
-    fits = [*(one for one in sessions if one.startswith(wanted)), *(one for one in calls if one.startswith(wanted))]
+    ids = (*sessions, *store.unread_sessions, *calls, *store.unread_calls)
+    fits = [one for one in ids if one.startswith(wanted)]
     shown = inert_outside(wanted, 80, True)
     if not fits:
         where = inert_outside(store.path, 200, True)
@@ -110,9 +121,10 @@ def closed_pipe() -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
-    store, how = open_store(args.store, os.environ, os.getuid())
+    path, how = choose_store(args.store, os.environ, os.geteuid())
+    store = read_newest(path, 1) if args.id == "last" else read_named(path, args.id)
     warn(problem_lines(store))
-    if not store.records:
+    if not store.records and not store.unread_sessions:
         if args.id != "last":
             raise UsageError(
                 f"show {inert_outside(args.id, 80, True)}: there are no records in "
@@ -120,7 +132,7 @@ def _show(args: argparse.Namespace) -> int:
             )
         if args.json:
             print(json.dumps({**found_object(store), "records": []}, indent=1))
-        warn(nothing_here(store, how, os.environ, os.getuid()))
+        warn(nothing_here(store, how, os.environ, os.geteuid()))
         return DONE
     found = find(store, args.id)
     records = (found,) if isinstance(found, Record) else found

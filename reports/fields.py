@@ -8,10 +8,10 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from proofcost.harness.reading import Measurement, Record
+from proofcost.harness.merged import Measurement, Record
 from proofcost.reports.inert import inert
-from proofcost.reports.table import is_ascii, outcome_text, when
-from proofcost.reports.units import human
+from proofcost.reports.table import is_ascii, outcome_text
+from proofcost.reports.units import human, when
 
 MAX_TEXT = 400
 """Longest single value shown, in characters; `--json` has all of it."""

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from proofcost.harness.reading import Problem, ProblemKind, Record, Store
-from proofcost.reports.inert import inert_outside
+from proofcost.harness.decode import Problem, ProblemKind
+from proofcost.harness.merged import Record
+from proofcost.harness.reading import Store
+from proofcost.harness.walk import Mark
+from proofcost.reports.inert import inert, inert_outside
+from proofcost.reports.units import plural, when
 
 SHOWN_PROBLEMS = 5
 """Problems of one kind that are printed one by one; of more, the rest is counted."""
 
 MAX_PATH = 200
+MAX_FAULT = 300
 
 
 def problem_lines(store: Store, ascii_only: bool = True) -> list[str]:
@@ -30,17 +35,41 @@ def problem_lines(store: Store, ascii_only: bool = True) -> list[str]:
         if more:
             lines.append(f"warning: {more} more of this kind ({kind.value.replace('_', ' ')}); --json lists them")
     if store.marks:
-        where = inert_outside(os.path.dirname(store.marks[0].path), MAX_PATH, ascii_only)
-        lines.append(
-            f"warning: {len(store.marks)} calls ran not or not fully measured, the meter having failed: {where}"
-        )
+        lines.append(marks_line(store.marks, ascii_only))
     return lines
+
+
+def marks_line(marks: Sequence[Mark], ascii_only: bool = True) -> str:
+    """How many calls the meter failed, since when, and why the last time. `marks`: oldest first, at least one."""
+    newest = marks[-1]
+    read = [mark.fields for mark in marks if mark.fields is not None]
+    refused = [fields.get("policy") == "strict" for fields in read]
+    if all(refused):
+        happened = f"{plural(len(marks), 'call was', 'calls were')} refused (--strict), nothing of them ran,"
+    else:
+        happened = f"{plural(len(marks), 'call')} ran unmeasured or measured in part"
+        happened += ", or refused (--strict)," if any(refused) else ","
+    times = f"at {when(newest.at_ns)}"
+    if len(marks) > 1:
+        times = f"since {when(marks[0].at_ns)}, the last {times}"
+    where = inert_outside(os.path.dirname(newest.path), MAX_PATH, ascii_only)
+    return f"warning: {happened} {times}: {_fault_text(newest.fields, ascii_only)} (marks: {where})"
+
+
+def _fault_text(fields: Mapping[str, Any] | None, ascii_only: bool) -> str:
+    """The fault in a mark: a text, or where the meter failed and what it met there."""
+    fault = fields.get("fault") if fields else None
+    if isinstance(fault, dict):
+        fault = ": ".join(str(fault[key]) for key in ("step", "what") if key in fault)
+    return inert(fault, MAX_FAULT, ascii_only) if isinstance(fault, str) and fault else "its mark cannot be read"
 
 
 def nothing_here(store: Store, how: str, env: Mapping[str, str], uid: int) -> list[str]:
     """What to say where no record was found: where we looked, why there, and what may hide records."""
     looked = ", ".join(inert_outside(path, MAX_PATH, True) for path in store.looked_in)
     lines = [f"nothing here: no records in {looked or store.path} (chosen by {how})", "what may hide them:"]
+    if store.marks:
+        lines.append("- calls were made, but the meter failed each time: see the warning")
     if any(problem.kind is ProblemKind.UNREADABLE for problem in store.problems):
         lines.append(
             "- it is missing, or you may not read it: the warnings say which; a store of root is for root only"
@@ -88,6 +117,7 @@ def merged_object(record: Record) -> dict[str, Any]:
         "invocation": record.invocation,
         "session": record.session,
         "state": record.state,
+        "meter": None if record.meter is None else record.meter.value,
         "derived": {
             "phase": record.phase,
             "side": record.side,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proofcost.harness.reading import plain
+from proofcost.harness.decode import plain
 
 MAX_SHOWN = 60
 """Longest text a table shows, in characters; the middle of a longer one gives way to `…`."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 from rich import box
@@ -18,16 +17,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from proofcost.harness.reading import (
-    SOLUTION_PHASES,
-    Measurement,
-    Record,
-    by_session,
-    judge_self,
-    whole_of,
-)
+from proofcost.harness.derive import SOLUTION_PHASES, whole_of
+from proofcost.harness.judge_self import judge_self
+from proofcost.harness.merged import Measurement, Record, by_session
+from proofcost.harness.running import MeterState
 from proofcost.reports.inert import inert
-from proofcost.reports.units import human
+from proofcost.reports.units import human, plural, when
 
 COLUMNS = ("phase", "of", "wall", "CPU", "memory", "instructions", "outcome")
 """`of` is the module that was built or exported, the kernel that checked, or the program that ran. Fits 80 columns."""
@@ -62,6 +57,14 @@ LONG_REASONS = {
 }
 
 
+INCOMPLETE = {MeterState.RUNNING: "running", MeterState.VANISHED: "incomplete (meter vanished)"}
+"""Shown of a call whose end was not recorded, where this host can tell what became of its meter."""
+
+WHY_INCOMPLETE = {
+    None: "only its start was recorded: the command still runs, or its meter was killed or lost its power",
+    MeterState.VANISHED: "its meter was killed, or could not write: how the command ended is not known",
+}
+
 # --- outcomes ---------------------------------------------------------------------------------------------------------
 
 
@@ -77,7 +80,9 @@ def outcome_text(record: Record) -> str:
     """How the command ended, in a few words; its own words for nothing: a judge decides what an exit status means."""
     outcome = record.outcome
     if outcome is None:
-        return "incomplete" if record.state == "incomplete" else "not recorded"
+        if record.state != "incomplete":
+            return "not recorded"
+        return "incomplete" if record.meter is None else INCOMPLETE[record.meter]
     kind, cause = outcome.get("kind"), outcome.get("cause")
     match kind:
         case "exited":
@@ -270,8 +275,7 @@ def _outcome(record: Record, notes: Notes) -> str:
     text = notes.text(outcome_text(record), 60)
     finished = record.finished
     if finished is None:
-        why = "only its start was recorded: the command still runs, or its meter was killed or lost its power"
-        return text + notes.note(why)
+        return text if record.meter is MeterState.RUNNING else text + notes.note(WHY_INCOMPLETE[record.meter])
     stragglers = finished.get("stragglers")
     count = stragglers.get("count") if isinstance(stragglers, dict) else None
     if isinstance(count, int) and count > 0:
@@ -306,11 +310,6 @@ def _row(record: Record, notes: Notes) -> list[str]:
     return [*row, _outcome(record, notes)]
 
 
-def plural(count: int, one: str, many: str | None = None) -> str:
-    """`1 call`, `2 calls`."""
-    return f"{count} {one if count == 1 else many or one + 's'}"
-
-
 def _total_row(calls: Sequence[Record], notes: Notes) -> list[str]:
     row = ["solution total", ""]
     for column, pick in FIGURES:
@@ -340,17 +339,6 @@ def _self_row(records: Sequence[Record], notes: Notes) -> list[str] | None:
         f"({wall_cost} wall, {cpu_cost} CPU); its instructions cannot be told from its calls'"
     )
     return [*row, notes.dash, ""]
-
-
-def when(realtime_ns: int | None, utc: bool = False) -> str:
-    """Local date and time with the zone's offset, to the second; the number itself where no calendar has it."""
-    if realtime_ns is None:
-        return "time unknown"
-    try:
-        moment = datetime.fromtimestamp(realtime_ns // 10**9, UTC)
-        return (moment if utc else moment.astimezone()).strftime("%Y-%m-%d %H:%M:%S %z")
-    except (ValueError, OverflowError, OSError):
-        return f"{realtime_ns} ns"
 
 
 def judge_text(records: Sequence[Record], ascii_only: bool = False, limit: int = 80) -> str:

@@ -1,6 +1,8 @@
-"""Figures for people: SI units, three significant digits. For looking only; what is computed with stays an integer."""
+"""Figures and times for people: SI units, three significant digits. For looking only: one computes with integers."""
 
 from __future__ import annotations
+
+from datetime import UTC, datetime
 
 STEPS: dict[str, tuple[str, ...]] = {
     "ns": ("ns", "µs", "ms", "s"),
@@ -43,3 +45,19 @@ def _three_digits(size: int, scale: int) -> tuple[str, bool]:
     if not decimals:
         return str(rounded), rounded < 1000
     return f"{rounded // 10**decimals}.{rounded % 10**decimals:0{decimals}d}", True
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """`1 call`, `2 calls`."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def when(realtime_ns: int | None, utc: bool = False) -> str:
+    """Local date and time with the zone's offset, to the second; the number itself where no calendar has it."""
+    if realtime_ns is None:
+        return "time unknown"
+    try:
+        moment = datetime.fromtimestamp(realtime_ns // 10**9, UTC)
+        return (moment if utc else moment.astimezone()).strftime("%Y-%m-%d %H:%M:%S %z")
+    except (ValueError, OverflowError, OSError):
+        return f"{realtime_ns} ns"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +15,14 @@ from fixtures import made
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proofcost.harness import record
-from proofcost.harness.reading import (
-    MAX_DEPTH,
-    MAX_LINE_BYTES,
-    MAX_PROBLEMS_PER_FILE,
-    ProblemKind,
-    Record,
-    Store,
-    default_store,
-    judge_self,
-    plain,
-    read_store,
-    unescape,
-)
+from proofcost.harness import lines, procfs, record
+from proofcost.harness.decode import MAX_DEPTH, MAX_LINE_BYTES, ProblemKind, plain, unescape
+from proofcost.harness.judge_self import judge_self
+from proofcost.harness.lines import MAX_PROBLEMS_PER_FILE
+from proofcost.harness.merged import Record
+from proofcost.harness.reading import MAX_NAMED, Store, read_named, read_newest, read_store
+from proofcost.harness.running import MeterState
+from proofcost.harness.walk import MAX_MARKS_READ
 
 S = 10**9
 MS = 10**6
@@ -565,6 +561,210 @@ def test_a_figure_that_is_none_is_never_a_number(raw: dict[str, Any], expected: 
     assert (found.value, found.reason, found.status) == (*expected, "unavailable")
 
 
+# --- the newest, and one by its name
+
+
+def named(at_ns: int, number: int = 0) -> str:
+    """An invocation id as meters make them."""
+    return f"{made.BOOT + at_ns:x}-{100 + number}-{number:08x}"
+
+
+def put_session(folder: Path, session: str, at_ns: int, calls: int = 2) -> list[str]:
+    """A session as meters leave it; returns the ids of its calls."""
+    ids = [named(at_ns + number, number) for number in range(calls)]
+    for number, one in enumerate(ids):
+        made.put(folder / "sessions" / session, made.started(one, "build", at_ns + number, session=session))
+    return ids
+
+
+@pytest.fixture
+def five(tmp_path: Path) -> Path:
+    """Sessions s0 to s4, the newest last; reading s0, s1 or s2 gives a problem."""
+    for at in range(5):
+        (first, _) = put_session(tmp_path, f"s{at}", at * S)
+        if at < 3:
+            (tmp_path / "sessions" / f"s{at}" / f"{first}.settled.jsonl").write_bytes(b"")
+    return tmp_path
+
+
+def test_the_newest_sessions_are_found_by_names_and_no_other_is_read(five: Path) -> None:
+    store = read_newest(five, 2)
+    assert list(store.sessions()) == ["s3", "s4"]
+    assert store.problems == ()
+    assert store.unread_sessions == ("s2", "s1", "s0")
+    assert len(store.unread_calls) == 6
+    assert kinds(read_store(five)) == [ProblemKind.EMPTY] * 3
+
+
+def test_asking_for_more_than_there_are_reads_all(five: Path) -> None:
+    store = read_newest(five, 9)
+    assert store.unread_sessions == store.unread_calls == ()
+    assert store.records == read_store(five).records
+    assert kinds(store) == kinds(read_store(five))
+
+
+def test_a_newest_session_without_a_record_is_named_and_the_one_before_it_shown(five: Path) -> None:
+    (five / "sessions" / "s5").mkdir()
+    (five / "sessions" / "s5" / f"{named(9 * S)}.jsonl").write_bytes(b"")
+    store = read_newest(five, 1)
+    assert list(store.sessions()) == ["s4"]
+    assert kinds(store) == [ProblemKind.EMPTY]
+
+
+def test_files_of_other_names_are_read_to_know_when_they_began(five: Path) -> None:
+    made.put(five / "sessions" / "odd", made.started("x", "build", 3 * S + 7, session="odd"), name="x.jsonl")
+    store = read_newest(five, 1)
+    assert list(store.sessions()) == ["odd", "s4"]
+    assert store.problems == ()
+
+
+def test_a_session_partly_among_other_files_is_read_whole(five: Path) -> None:
+    extra = made.started("x", "build", 1, session="s3")
+    made.put(five / "sessions" / "odd", extra, name="x.jsonl")
+    assert len(read_newest(five, 1).sessions()["s3"]) == 3
+
+
+def test_where_names_lie_everything_is_read(five: Path) -> None:
+    (five / "sessions" / "s4").rename(five / "sessions" / "copy")
+    assert read_newest(five, 1) == read_store(five)
+    assert read_named(five, "copy") == read_store(five)
+    assert list(read_named(five, "s3").sessions()) == ["s3"]
+    (five / "sessions" / "copy").rename(five / "sessions" / "s4")
+    first, second = (five / "sessions" / "s4" / f"{named(4 * S + at, at)}.jsonl" for at in (0, 1))
+    os.replace(second, first)
+    assert read_newest(five, 1) == read_store(five)
+
+
+def test_a_heap_of_stores_has_one_newest(tmp_path: Path) -> None:
+    for host, at in (("h1", 1), ("h2", 2)):
+        put_session(tmp_path / host, host, at * S)
+    store = read_newest(tmp_path, 1)
+    assert (list(store.sessions()), store.unread_sessions) == (["h2"], ("h1",))
+
+
+@pytest.mark.parametrize("wanted", ["s3", "s", named(3 * S), named(3 * S)[:13]])
+def test_what_is_named_is_read_whole(five: Path, wanted: str) -> None:
+    store = read_named(five, wanted)
+    assert store.sessions()["s3"] == read_store(five).sessions()["s3"]
+
+
+def test_what_is_not_named_is_not_read(five: Path) -> None:
+    store = read_named(five, "s3")
+    assert list(store.sessions()) == ["s3"]
+    assert store.unread_sessions == ("s4", "s2", "s1", "s0")
+    assert read_named(five, "zz").records == ()
+    assert read_named(five, named(4 * S, 0)).unread_sessions == ("s3", "s2", "s1", "s0")
+
+
+def test_a_beginning_that_very_many_have_reads_none_of_them(tmp_path: Path) -> None:
+    for at in range(MAX_NAMED + 1):
+        put_session(tmp_path, f"s{at}", at, 1)
+    store = read_named(tmp_path, "s")
+    assert store.records == ()
+    assert len(store.unread_sessions) == MAX_NAMED + 1
+    assert "s1" in read_named(tmp_path, "s1").sessions()
+
+
+def test_the_kept_session_reads_alike_by_name() -> None:
+    assert read_named(made.SESSION_V1, "5f") == read_newest(made.SESSION_V1, 1) == read_store(made.SESSION_V1)
+
+
+def test_links_are_not_followed_into_a_session(five: Path) -> None:
+    (five / "sessions" / "s9").symlink_to(five / "sessions" / "s0")
+    store = read_newest(five, 1)
+    assert list(store.sessions()) == ["s4"]
+    assert kinds(store) == [ProblemKind.SYMLINK]
+
+
+def test_old_marks_are_listed_and_the_newest_read(five: Path) -> None:
+    (five / "marks").mkdir()
+    for at in range(MAX_MARKS_READ + 3):
+        (five / "marks" / f"{made.BOOT + at}-7.json").write_text('{"fault":"f"}')
+    marks = read_newest(five, 1).marks
+    assert [mark.fields for mark in marks[:4]] == [None, None, None, {"fault": "f"}]
+    assert [mark.at_ns for mark in marks] == [made.BOOT + at for at in range(MAX_MARKS_READ + 3)]
+    assert all(mark.fields == {"fault": "f"} for mark in read_store(five).marks)
+
+
+# --- the meter of an unfinished record
+
+
+@pytest.fixture
+def meter() -> Iterator[subprocess.Popen[bytes]]:
+    """A real process that stands for a meter."""
+    process = subprocess.Popen(["sleep", "60"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def unfinished(process: subprocess.Popen[bytes], /, **changes: Any) -> made.Event:
+    """`started`, as if `process` had written it just now on this host."""
+    base = {
+        "host": {"boot_id": procfs.boot_id()},
+        "process": {
+            "meter_pid": process.pid,
+            "meter_start_ticks": procfs.start_ticks(process.pid),
+            "pid_namespace": procfs.pid_namespace(),
+        },
+    }
+    return made.started(**made.merged(base, changes))
+
+
+def test_a_running_meter_is_told_from_one_that_vanished(meter: subprocess.Popen[bytes]) -> None:
+    event = unfinished(meter)
+    (one,) = records(event)
+    assert (one.state, one.meter) == ("incomplete", MeterState.RUNNING)
+    meter.kill()
+    os.waitid(os.P_PID, meter.pid, os.WEXITED | os.WNOWAIT)  # a zombie writes no more either
+    assert records(event)[0].meter is MeterState.VANISHED
+    meter.wait()
+    assert records(event)[0].meter is MeterState.VANISHED
+    assert records(event, made.finished())[0].meter is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "state"),
+    [
+        ({"host": {"boot_id": "another boot"}}, None),
+        ({"host": {"boot_id": None}}, None),
+        ({"process": {"pid_namespace": "1"}}, None),
+        ({"process": {"pid_namespace": None}}, None),
+        ({"process": {"meter_pid": "1"}}, None),
+        ({"process": {"meter_pid": -1}}, None),
+        ({"process": {"meter_pid": 1 << 62}}, None),
+        ({"process": {"meter_start_ticks": None}}, None),
+        ({"process": {"meter_start_ticks": 1}}, MeterState.VANISHED),  # another process has its number now
+    ],
+)
+def test_only_the_same_host_boot_and_namespace_tell(
+    meter: subprocess.Popen[bytes], changes: dict[str, Any], state: MeterState | None
+) -> None:
+    assert records(unfinished(meter, **changes))[0].meter is state
+
+
+def test_what_a_meter_wrote_while_we_read_is_no_vanished_meter(
+    meter: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = made.put(tmp_path, unfinished(meter))
+
+    def late(_: object) -> MeterState:
+        path.write_bytes(path.read_bytes() + made.lines(made.finished()))
+        return MeterState.VANISHED
+
+    monkeypatch.setattr(lines, "meter_state", late)
+    (one,) = read_store(path).records
+    assert (one.state, one.meter) == ("complete", None)
+
+
+def test_a_process_hidden_from_us_did_not_vanish(
+    meter: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    event = unfinished(meter)
+    monkeypatch.setattr(procfs, "_stat_fields", lambda pid: None)  # what hidepid=2 does to other users
+    assert records(event)[0].meter is None
+
+
 # --- hosts
 
 
@@ -661,23 +861,3 @@ def test_judge_self_is_never_negative() -> None:
 def test_judge_self_needs_a_finished_whole() -> None:
     assert judge_self(records(made.started("a"))) is None
     assert judge_self(records(whole())) is None
-
-
-# --- which store
-
-
-@pytest.mark.parametrize(
-    ("env", "uid", "expected"),
-    [
-        ({"PROOFCOST_STORE": "/s"}, 0, "/s"),
-        ({"PROOFCOST_STORE": ""}, 0, "/var/lib/proofcost"),
-        ({"XDG_STATE_HOME": "/x"}, 0, "/var/lib/proofcost"),
-        ({"XDG_STATE_HOME": "/x"}, 7, "/x/proofcost"),
-        ({"XDG_STATE_HOME": "relative"}, 7, "/h/.local/state/proofcost"),
-        ({}, 7, "/h/.local/state/proofcost"),
-    ],
-)
-def test_the_default_store(env: dict[str, str], uid: int, expected: str) -> None:
-    path, how = default_store(env, uid, "/h")
-    assert path == expected
-    assert "PROOFCOST_STORE" in how

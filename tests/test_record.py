@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proofcost.harness import reading, record
+from proofcost.harness import decode, record
 
 TEXT = st.text(st.characters(codec="utf-8"))
 VALUES = st.recursive(
@@ -20,7 +20,7 @@ VALUES = st.recursive(
 
 @given(st.binary())
 def test_any_bytes_come_back(raw: bytes) -> None:
-    assert reading.unescape(record.escape(raw)) == raw
+    assert decode.unescape(record.escape(raw)) == raw
 
 
 @given(st.binary())
@@ -35,7 +35,7 @@ def test_escaped_text_is_what_every_reader_can_hold(raw: bytes) -> None:
 )
 def test_what_looks_like_an_escape_already_comes_back_as_it_was(parts: list[bytes]) -> None:
     raw = b"".join(parts)
-    assert reading.unescape(record.escape(raw)) == raw
+    assert decode.unescape(record.escape(raw)) == raw
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from proofcost import log, show
-from proofcost.harness import record
-from proofcost.harness.reading import Record, Store, read_store
+from proofcost.harness import procfs, record, running
+from proofcost.harness.merged import Record
+from proofcost.harness.reading import Store, read_store
+from proofcost.harness.store import default_place
 from proofcost.reports.fields import render_invocation
 from proofcost.reports.inert import inert
 from proofcost.reports.table import outcome_text, render, solution_calls, total, wall
@@ -71,6 +74,12 @@ def cells(text: str, start: str) -> list[str]:
 
 def figures(**changes: Any) -> made.Event:
     return made.finished(measurements=changes)
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kept records come from another machine, whatever machine this is."""
+    monkeypatch.setattr(running, "here", lambda: ("this boot", "this namespace"))
 
 
 def command(*words: str) -> int:
@@ -471,8 +480,8 @@ def test_under_sudo_the_own_store_is_pointed_at(
 ) -> None:
     monkeypatch.delenv("PROOFCOST_STORE", raising=False)
     monkeypatch.setenv("SUDO_USER", "someone")
-    monkeypatch.setattr(os, "getuid", lambda: 0)
-    monkeypatch.setattr(show, "default_store", lambda env, uid, home: (str(tmp_path), "root's store"))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(show, "default_place", lambda env, uid: str(tmp_path))
     assert command("show") == 0
     assert "sudo does not hand $PROOFCOST_STORE on" in capsys.readouterr().err
 
@@ -500,8 +509,125 @@ def test_problems_are_warnings_on_stderr_and_summed_up(capsys: pytest.CaptureFix
     assert captured.err.count("bad\\x1b.jsonl:") == 5 + 1
     assert "15 more of this kind (not json)" in captured.err
     assert "30 more lines that are no records" in captured.err
-    assert "1 calls ran not or not fully measured" in captured.err
+    assert "1 call ran unmeasured or measured in part" in captured.err
     assert "\x1b" not in captured.err
+
+
+def unfinished(invocation: str, pid: int, **changes: Any) -> made.Event:
+    """`started` of a meter that was process `pid` of this machine."""
+    process = {"meter_pid": pid, "meter_start_ticks": procfs.start_ticks(pid), "pid_namespace": "this namespace"}
+    base = {"host": {"boot_id": "this boot"}, "process": process}
+    return made.started(invocation, "build", **made.merged(base, changes))
+
+
+def test_a_call_that_still_runs_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    events = [
+        unfinished("a", os.getpid()),
+        unfinished("b", os.getpid(), process={"meter_start_ticks": 1}),
+        made.started("c", "build"),
+    ]
+    text = table_of(tmp_path, *events)
+    outcomes = [re.split(r"\s{2,}", line)[-1] for line in text.splitlines() if line.startswith("build ")]
+    assert outcomes == ["running", "incomplete (meter vanished) [1]", "incomplete [2]"]
+    assert command("log", str(tmp_path)) == 0
+    assert "build 3 (1 running, 2 incomplete)" in capsys.readouterr().out
+    assert command("show", "b", "--store", str(tmp_path)) == 0
+    assert re.search(r"ended +incomplete \(meter vanished\)", capsys.readouterr().out)
+    assert command("show", "--json", "--store", str(tmp_path)) == 0
+    assert [one["meter"] for one in json.loads(capsys.readouterr().out)["records"]] == ["running", "vanished", None]
+
+
+def leave_marks(folder: Path, *fields: object) -> None:
+    (folder / "marks").mkdir(parents=True, exist_ok=True)
+    for at, one in enumerate(fields):
+        (folder / "marks" / f"{made.BOOT + at * 60 * S}-7.json").write_text(json.dumps(one))
+
+
+@pytest.mark.parametrize(
+    ("marks", "said"),
+    [
+        ([{"fault": "no room"}], "1 call ran unmeasured or measured in part, at 2026-11-30 20:03:20 +0000: no room ("),
+        (
+            [{"fault": "x", "policy": "run"}, {"fault": "y", "policy": "run"}],
+            "2 calls ran unmeasured or measured in part, since 2026-11-30 20:03:20 +0000, "
+            "the last at 2026-11-30 20:04:20 +0000: y (",
+        ),
+        (
+            [{"fault": "x"}, {"fault": "y", "policy": "strict"}],
+            "2 calls ran unmeasured or measured in part, or refused (",
+        ),
+        ([{"fault": "y", "policy": "strict"}], "1 call was refused (--strict), nothing of them ran, at "),
+        ([{"fault": {"step": "finish", "what": "OSError: full"}}], "finish: OSError: full ("),
+        ([{"fault": HOSTILE}], "\\x1b[2J\\x1b]0;owned"),
+        ([{"fault": 7}], "its mark cannot be read ("),
+        (["torn"], "its mark cannot be read ("),
+    ],
+)
+def test_marks_are_one_line_in_log_and_show(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, marks: list[object], said: str
+) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    store_of(tmp_path, made.started(session="one"))
+    leave_marks(tmp_path, *marks)
+    for words in (
+        ["log", str(tmp_path)],
+        ["show", "--store", str(tmp_path)],
+        ["show", "one", "--store", str(tmp_path)],
+    ):
+        assert command(*words) == 0
+        err = capsys.readouterr().err
+        assert err.count("\n") == 1
+        assert said in err
+        assert str(tmp_path / "marks") in err
+        assert err.rstrip("\n").isprintable()
+
+
+def test_marks_alone_are_pointed_at(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    leave_marks(tmp_path, {"fault": "no room"})
+    assert command("show", "--store", str(tmp_path)) == 0
+    assert "- calls were made, but the meter failed each time" in capsys.readouterr().err
+
+
+def by_meter(folder: Path, number: int) -> tuple[str, str]:
+    """A session of one call, as meters leave it: ids of both."""
+    call = f"{made.BOOT + number:x}-{100 + number}-{number:08x}"
+    session = f"5e{number:04x}"
+    made.put(folder / "sessions" / session, made.started(call, "build", number, session=session))
+    return session, call
+
+
+def test_an_id_is_looked_for_in_the_names_of_a_large_store(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    ids = [by_meter(tmp_path, number) for number in range(40)]
+    for wanted in (*ids[7], ids[7][1][:-7]):
+        assert command("show", wanted, "--store", str(tmp_path)) == 0
+        assert capsys.readouterr().out.split()[1] == (ids[7][1] if "-" in wanted else ids[7][0])
+    assert command("show", "5e", "--store", str(tmp_path)) == 2
+    assert "show 5e: 40 ids begin so; give more of one: 5e0027, 5e0026," in capsys.readouterr().err
+    assert command("show", "5e000", "--store", str(tmp_path)) == 2
+    assert "show 5e000: 16 ids begin so" in capsys.readouterr().err
+    assert command("show", "x", "--store", str(tmp_path)) == 2
+    assert "no session or call has an id that begins so" in capsys.readouterr().err
+    assert command("log", str(tmp_path), "-n", "3") == 0
+    captured = capsys.readouterr()
+    assert [line.split()[0] for line in captured.out.splitlines()[2:]] == ["5e0027", "5e0026", "5e0025"]
+    assert "37 older sessions not shown: -n 40 shows all" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("env", "uid", "expected"),
+    [
+        ({"PROOFCOST_STORE": "/s"}, 0, "/s"),
+        ({"PROOFCOST_STORE": ""}, 0, "/var/lib/proofcost"),
+        ({"XDG_STATE_HOME": "/x", "HOME": "/h"}, 0, "/var/lib/proofcost"),
+        ({"XDG_STATE_HOME": "/x", "HOME": "/h"}, 7, "/x/proofcost"),
+        ({"HOME": "/h"}, 7, "/h/.local/state/proofcost"),
+    ],
+)
+def test_one_reads_where_run_writes(env: dict[str, str], uid: int, expected: str) -> None:
+    path, how = show.choose_store(None, env, uid)
+    assert path == expected == default_place(env, uid)
+    assert "PROOFCOST_STORE" in how
 
 
 def test_log_lists_the_newest_first(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
