@@ -97,7 +97,7 @@ def test_enumerations_are_the_documents() -> None:
     statuses = SCHEMA["$defs"]["measurement"]["properties"]["status"]["enum"]
     assert re.findall(r"^\| `(\w+)` \|", section("A measurement"), re.M) == statuses
     causes = SCHEMA["$defs"]["finished"]["properties"]["outcome"]["properties"]["cause"]["enum"]
-    said = re.search(r"`cause` is one of: (.*?)\n\n", TEXT, re.S)
+    said = re.search(r"`cause` is one of: (.*?)\.\s", TEXT, re.S)
     assert said
     assert re.findall(r"`(\w+)`", said.group(1)) == causes
 
