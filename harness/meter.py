@@ -252,7 +252,8 @@ class Meter:
                 if deadline is not None and not self.timed_out:
                     due = min(due, deadline)
                 taken = signals.take(max(0, due - now) / 1e9)
-                if taken is not None and taken.number == signals.SIGCHLD and self._has_ended(child.pid):
+                # Also when nothing came: a SIGCHLD that was lost to a fault must not keep the caller waiting.
+                if (taken is None or taken.number == signals.SIGCHLD) and self._has_ended(child.pid):
                     break
                 # At each turn: signals that never stop must not put it off.
                 if deadline is not None and not self.timed_out and time.monotonic_ns() >= deadline:
@@ -282,6 +283,7 @@ class Meter:
         except BaseException as error:
             self._fault("wait4", error)
             return self.plain_wait(child.pid), None
+        self.status = spawn.ended_status = status
         if not self.exit_ns:
             self.exit_ns = time.monotonic_ns()
         return status, usage
@@ -576,7 +578,10 @@ def invoke(plan: Plan, inherited: signals.Inherited) -> int:
 def give_up(plan: Plan, inherited: signals.Inherited, fault: object, meter: Meter | None) -> int:
     """Take back what was prepared, then do as the policy says; returns only when nothing could be run."""
     if meter is not None:
-        meter.abandon()
+        try:
+            meter.abandon()
+        except BaseException:
+            pass  # what is left behind is less than what waits to be run
     return policy.refuse_or_run(plan, inherited, fault, None if meter is None else meter.invocation)
 
 
