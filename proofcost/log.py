@@ -16,15 +16,20 @@ from proofcost.harness.derive import whole_of
 from proofcost.harness.merged import Record
 from proofcost.harness.reading import read_newest
 from proofcost.harness.running import MeterState
+from proofcost.reports.figures import wall
 from proofcost.reports.findings import found_object, nothing_here, problem_lines
 from proofcost.reports.inert import inert
-from proofcost.reports.table import is_ascii, judge_text, outcome_text, print_rows, wall
+from proofcost.reports.outcome import outcome_text
+from proofcost.reports.printing import Row, full_width, is_ascii, is_narrow, table_of, write
+from proofcost.reports.table import judge_text
 from proofcost.reports.units import human, plural, when
 from proofcost.show import DONE, USAGE, UsageError, add_reading, choose_store, closed_pipe, warn
 
 DEFAULT_COUNT = 20
 
 COLUMNS = ("session", "started", "judge", "calls", "wall", "outcome")
+LEAST = {2: 10, 3: 10, 5: 10}
+"""Least widths of the columns that are folded on a terminal."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -48,7 +53,8 @@ def phases(records: Sequence[Record]) -> dict[str, int]:
     return dict(Counter(record.phase for record in records if record.phase_understood != "whole"))
 
 
-def _row(session: str, records: Sequence[Record], ascii_only: bool) -> list[str]:
+def _row(session: str, records: Sequence[Record], console: Console) -> Row:
+    ascii_only = is_ascii(console)
     whole = whole_of(records)
     found = wall(whole).shown if whole is not None else None
     missing = "-" if ascii_only else "\u2013"
@@ -59,14 +65,15 @@ def _row(session: str, records: Sequence[Record], ascii_only: bool) -> list[str]
     states = {"running": running, "incomplete": len(pending) - running}
     said = ", ".join(f"{number} {state}" for state, number in states.items() if number)
     calls += f" ({said})" if said else ""
-    return [
+    cells = [
         inert(session, 16, ascii_only),
-        when(records[0].started_at_ns),
+        when(records[0].started_at_ns, zone=not is_narrow(console)),
         judge_text(records, ascii_only, 40),
         calls or "none",
         duration,
         inert(outcome_text(whole), 60, ascii_only) if whole is not None else missing,
     ]
+    return Row(cells)
 
 
 def _object(session: str, records: Sequence[Record]) -> dict[str, Any]:
@@ -114,9 +121,9 @@ def _log(args: argparse.Namespace) -> int:
     if args.json or not newest:
         return DONE
     console = Console()
-    ascii_only = is_ascii(console)
-    rows = [_row(session, records, ascii_only) for session, records in newest[: args.n]]
-    print_rows(console, COLUMNS, rows, right=("wall",))
+    rows = [_row(session, records, console) for session, records in newest[: args.n]]
+    with full_width(console):
+        write(console, table_of(console, COLUMNS, rows, right=(4,), least=LEAST))
     if total > args.n:
         warn([f"{plural(total - args.n, 'older session')} not shown: -n {total} shows all"])
     return DONE

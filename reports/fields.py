@@ -10,7 +10,8 @@ from rich.text import Text
 
 from proofcost.harness.merged import Measurement, Record
 from proofcost.reports.inert import inert
-from proofcost.reports.table import is_ascii, outcome_text
+from proofcost.reports.outcome import outcome_text
+from proofcost.reports.printing import is_ascii
 from proofcost.reports.units import human, when
 
 MAX_TEXT = 400

@@ -52,12 +52,12 @@ def plural(count: int, one: str, many: str | None = None) -> str:
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
-def when(realtime_ns: int | None, utc: bool = False) -> str:
-    """Local date and time with the zone's offset, to the second; the number itself where no calendar has it."""
+def when(realtime_ns: int | None, zone: bool = True) -> str:
+    """Local date and time, with the `zone`'s offset, to the second; the number itself where no calendar has it."""
     if realtime_ns is None:
         return "time unknown"
     try:
-        moment = datetime.fromtimestamp(realtime_ns // 10**9, UTC)
-        return (moment if utc else moment.astimezone()).strftime("%Y-%m-%d %H:%M:%S %z")
+        moment = datetime.fromtimestamp(realtime_ns // 10**9, UTC).astimezone()
+        return moment.strftime("%Y-%m-%d %H:%M:%S %z" if zone else "%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError, OSError):
         return f"{realtime_ns} ns"

@@ -26,8 +26,11 @@ from proofcost.harness.merged import Record
 from proofcost.harness.reading import Store, read_store
 from proofcost.harness.store import default_place
 from proofcost.reports.fields import render_invocation
+from proofcost.reports.figures import solution_calls, total, wall
 from proofcost.reports.inert import inert
-from proofcost.reports.table import outcome_text, render, solution_calls, total, wall
+from proofcost.reports.outcome import outcome_text
+from proofcost.reports.printing import HARDLY, fit
+from proofcost.reports.table import render
 from proofcost.reports.units import human
 
 S = 10**9
@@ -166,7 +169,8 @@ def test_the_kept_sessions_table() -> None:
         "exit 0",
     ]
     assert cells(text, "whole")[1:4] == ["lake", "20.0 s", "19.0 s"]
-    assert cells(text, "judge-self ")[1:4] == ["≤5.04 s [3]", "800 ms", "45.0 MB"]
+    assert cells(text, "judge-self ")[1:4] == ["≤5.04 s", "800 ms", "45.0 MB"]
+    assert cells(text, "judge-self ")[-1] == "[3]"
     assert text.index("solution total") < text.index("challenge-build") < text.index("whole")
     assert "no counter: this processor or hypervisor offers no such counter (counter_not_supported)" in text
     assert "[1] 2 processes outlived the command; what they used later is in it" in text
@@ -185,7 +189,7 @@ def test_the_challenge_is_in_no_total() -> None:
 def test_a_missing_figure_is_never_zero(tmp_path: Path) -> None:
     missing = made.figure(None, "bytes", "unavailable", "no cgroup: read-only hierarchy")
     text = table_of(tmp_path, made.started(), figures(memory_peak_tree=missing))
-    assert cells(text, "checker")[4] == "\u2013 [1]"
+    assert cells(text, "checker")[4::2] == ["\u2013", "exit 0 [1]"]
     assert "[1] memory: no cgroup: read-only hierarchy" in text
     event = figures()
     del event["measurements"]["memory_peak_tree"]
@@ -221,10 +225,11 @@ def test_a_second_best_figure_says_so(tmp_path: Path) -> None:
             cpu_tree=made.figure(None, "ns", "unavailable", "no cgroup"),
         ),
     )
-    assert cells(text, "checker")[2:4] == ["1.26 s [1]", "1.22 s [2]"]
+    assert cells(text, "checker")[2:] == ["1.26 s*", "1.22 s*", "19.6 MB", "no counter", "exit 0 [1,2]"]
     assert "[1] wall of the whole command, the sandbox's start-up included: no exec stamps" in text
     assert "[2] CPU of waited-for processes only: no cgroup" in text
-    assert cells(text, "solution total")[1:3] == ["1.26 s [1]", "1.22 s [2]"]
+    assert cells(text, "solution total")[1:3] == ["1.26 s*", "1.22 s*"]
+    assert "\n*: not the figure this column has elsewhere" in text
 
 
 def test_instructions_are_shown_where_there_are_some(tmp_path: Path) -> None:
@@ -242,8 +247,8 @@ def test_a_forbidden_counter_names_the_cure(tmp_path: Path) -> None:
 def test_a_total_with_a_missing_part_is_a_lower_bound(tmp_path: Path) -> None:
     events = (made.started("a"), made.finished("a"), made.started("b", "checker", 10**12))
     text = table_of(tmp_path, *events)
-    assert cells(text, "solution total")[1] == "≥1.24 s [2]"
-    assert "[2] total of wall: missing for 1 of 2 calls" in text
+    assert cells(text, "solution total")[1::4] == ["≥1.24 s", "2 calls [2]"]
+    assert "[2] total of wall, CPU, memory: missing for 1 of 2 calls" in text
 
 
 def test_a_total_of_bounds_both_ways_says_nothing(tmp_path: Path) -> None:
@@ -271,11 +276,12 @@ def test_a_call_of_unknown_side_is_in_no_total_and_said_so(tmp_path: Path) -> No
         ({"code": 1, "cause": "sandbox_setup_failed"}, "exit 1, sandbox setup failed"),
         (
             {"kind": "signaled", "code": None, "signal": 9, "cause": "killed_cause_unknown"},
-            "SIGKILL, killed cause unknown",
+            "SIGKILL, cause unknown",
         ),
         ({"kind": "signaled", "code": None, "signal": 200, "cause": "crashed"}, "signal 200, crashed"),
         ({"kind": "timed_out", "code": None, "cause": "time_limit"}, "timed out"),
-        ({"kind": "not_started", "code": None, "errno": 2, "cause": "not_started"}, "not started (errno 2)"),
+        ({"kind": "not_started", "code": None, "errno": 2, "cause": "not_started"}, "not started (ENOENT)"),
+        ({"kind": "not_started", "code": None, "errno": 7777, "cause": "not_started"}, "not started (errno 7777)"),
         ({"kind": 7, "cause": ["x"]}, "7"),
     ],
 )
@@ -346,9 +352,111 @@ def test_a_pipe_gets_neither_colours_nor_cut_lines(monkeypatch: pytest.MonkeyPat
 def test_a_terminal_of_80_columns_loses_no_figure() -> None:
     text = drawn(read_store(made.SESSION_V1).records, force_terminal=True, width=80, color_system=None)
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    for figure in ("2.18 s", "2.99 s", "900 MB", "no counter", "≤5.04 s [3]", "challenge-export"):
+    for figure in ("2.18 s", "2.99 s", "900 MB", "no counter", "≤5.04 s", "challenge-export", "solution total"):
         assert figure in plain
     assert all(len(line) <= 80 for line in plain.splitlines())
+
+
+def bad_night(folder: Path) -> tuple[Record, ...]:
+    """A session in which much went wrong."""
+    missing = {
+        name: made.figure(None, one["unit"], "unavailable", "the command was not started")
+        for name, one in made.example()[1]["measurements"].items()
+    }
+    doubtful = made.figure(S, "ns", "contradicted", "the wait status says 3 s, the cgroup 1 s")
+    ends: dict[str, dict[str, Any]] = {
+        "late": {
+            "outcome": {
+                "kind": "timed_out",
+                "code": None,
+                "signal": 9,
+                "cause": "time_limit",
+                "evidence": ["killed by SIGKILL", "our time limit of 9 ns had passed, and we killed it"],
+            }
+        },
+        "absent": {
+            "outcome": {
+                "kind": "not_started",
+                "code": None,
+                "errno": 2,
+                "cause": "not_started",
+                "evidence": ["exec failed: No such file or directory"],
+            },
+            "measurements": missing,
+        },
+        "doubtful": {"measurements": {"cpu_tree": doubtful}},
+        "a-kernel-with-a-rather-long-name-4t": {"outcome": {"code": 1, "cause": "sandbox_setup_failed"}},
+    }
+    events = [made.started("w", "whole", 1), made.finished("w", 900 * S)]
+    for at, (name, end) in enumerate(ends.items(), 2):
+        events += [made.started(name, "checker", at, kernel={"name": name}), made.finished(name, at + S, **end)]
+    return store_of(folder, *events).records
+
+
+def test_a_bad_nights_table_can_be_read_in_80_columns(tmp_path: Path) -> None:
+    records = bad_night(tmp_path)
+    text = drawn(records, force_terminal=True, width=80, color_system=None, legacy_windows=False)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert cells(text, "checker         late")[1:6] == ["late", "1.24 s", "1.22 s", "19.6 MB", "no counter"]
+    table = text.split("\n\n")[1]
+    outcomes = "".join(line[67:] for line in table.splitlines()).replace(" ", "")
+    for said in ("timedout[1]", "notstarted(ENOENT)[2,3]", "exit0[4]", "exit1,sandboxsetupfailed"):
+        assert said in outcomes
+    assert all(column in table for column in ("phase", "wall", "instr.", "outcome"))
+    assert "a-kernel-with-a-rather-long-name-4t" in "".join(line[16:29].strip() for line in table.splitlines())
+
+
+def test_what_is_said_of_several_figures_is_said_once(tmp_path: Path) -> None:
+    text = drawn(bad_night(tmp_path))
+    assert cells(text, "checker         absent")[1:] == ["absent", *["\u2013"] * 4, "not started (ENOENT) [2,3]"]
+    assert "\n[2] wall, CPU, memory, instructions: the command was not started\n" in text
+
+
+def test_the_evidence_of_a_cause_is_a_footnote(tmp_path: Path) -> None:
+    text = drawn(bad_night(tmp_path))
+    assert "\n[1] timed out: our time limit of 9 ns had passed, and we killed it\n" in text
+    assert "\n[3] not started (ENOENT): exec failed: No such file or directory\n" in text
+    assert "instructions  " in text  # a pipe has room for the whole word
+
+
+def test_a_judge_without_calls_has_no_row_of_its_own(tmp_path: Path) -> None:
+    text = table_of(tmp_path, made.started("w", "whole"), made.finished("w"))
+    assert cells(text, "whole")[1] == "nanoda_bin"
+    assert "judge-self" not in text
+
+
+def test_twenty_kernels_are_twenty_rows_of_one_line(tmp_path: Path) -> None:
+    events = []
+    for at in range(20):
+        events += [made.started(f"i{at}", "checker", at, kernel={"name": f"kernel-{at}"}), made.finished(f"i{at}", at)]
+    text = drawn(store_of(tmp_path, *events).records, force_terminal=True, width=80, color_system=None)
+    lines = [line.split() for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines() if "kernel-" in line]
+    assert [line[:2] for line in lines] == [["checker", f"kernel-{at}"] for at in range(20)]
+    assert {line[-1] for line in lines} == {"0"}
+
+
+@given(
+    st.lists(st.integers(1, 60), min_size=7, max_size=7),
+    st.dictionaries(st.integers(0, 6), st.integers(1, 20), max_size=7),
+    st.integers(10, 200),
+)
+def test_columns_are_fitted(natural: list[int], least: dict[int, int], room: int) -> None:
+    widths = fit(natural, least, room)
+    if widths is None:
+        assert sum(min(one, HARDLY) if at in least else one for at, one in enumerate(natural)) > room
+        return
+    assert sum(widths) <= room
+    assert all(one == natural[at] or at in least for at, one in enumerate(widths))
+    assert all(1 <= one <= natural[at] for at, one in enumerate(widths))
+    assert sum(natural) > room or widths == natural
+    if any(widths[at] < min(floor, natural[at]) for at, floor in least.items()):  # then none was left above its own
+        assert sum(widths) == room or all(widths[at] <= max(floor, HARDLY) for at, floor in least.items())
+
+
+def test_a_terminal_too_small_for_any_table_still_shows_all_of_it() -> None:
+    text = drawn(read_store(made.SESSION_V1).records, force_terminal=True, width=30, color_system=None)
+    assert all(len(line) <= 30 for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines())
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])

@@ -1,0 +1,118 @@
+"""Footnotes, signs and legend of a table: what is missing or inexact is explained once, below it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from proofcost.reports.figures import Figure, missing_reason
+from proofcost.reports.inert import inert
+from proofcost.reports.units import human
+
+SIGNS = {
+    "lower_bound": ("≥", ">=", "at least this much"),
+    "upper_bound": ("≤", "<=", "at most this much"),
+    "sampled": ("~", "~", "the largest of samples: a peak between two samples is not seen"),
+    "contradicted": ("!", "!", "two ways of measuring disagree: do not compare this figure"),
+}
+"""Status -> sign, the same in ASCII, and what it means."""
+
+SHORT_REASONS = {
+    "counter_not_supported": "no counter",
+    "counter_permission_denied": "not permitted",
+    "counter_multiplexed": "multiplexed",
+    "counter_not_reported": "not reported",
+    "counter_never_ran": "never ran",
+}
+"""Shown instead of a dash, since people ask about instructions first; the legend says what each means."""
+
+LONG_REASONS = {
+    "counter_not_supported": "this processor or hypervisor offers no such counter (counter_not_supported)",
+    "counter_permission_denied": "the kernel forbids it here; `proofcost doctor` says how to mend that "
+    "(counter_permission_denied)",
+    "counter_multiplexed": "the counter ran only part of the time, so its count is no value (counter_multiplexed)",
+    "counter_never_ran": "the counter was never scheduled: too few for all that were asked for (counter_never_ran)",
+    "counter_not_reported": "the kernel did not report it (counter_not_reported)",
+}
+
+ANOTHER = "*"
+"""Beside a figure that is not the one its column names; a note says which it is."""
+
+
+@dataclass(slots=True)
+class Notes:
+    """Footnotes and signs of one table as they come up."""
+
+    ascii_only: bool
+    notes: list[str] = field(default_factory=list)
+    signs: set[str] = field(default_factory=set)
+    legend: dict[str, str] = field(default_factory=dict)
+    """What is shown -> what it means."""
+
+    @property
+    def dash(self) -> str:
+        return "-" if self.ascii_only else "\u2013"
+
+    def note(self, text: str) -> int:
+        """The number of the footnote of this text."""
+        if text not in self.notes:
+            self.notes.append(text)
+        return self.notes.index(text) + 1
+
+    def sign(self, status: str) -> str:
+        if status not in SIGNS:
+            return ""
+        self.signs.add(status)
+        return SIGNS[status][self.ascii_only]
+
+    def text(self, raw: str, limit: int | None = 40) -> str:
+        return inert(raw, limit, self.ascii_only)
+
+    def lines(self) -> list[str]:
+        """The legend and the footnotes."""
+        signs = [f"{SIGNS[status][self.ascii_only]}: {SIGNS[status][2]}" for status in SIGNS if status in self.signs]
+        legend = [f"{shown}: {meaning}" for shown, meaning in self.legend.items()]
+        return [*signs, *legend, *(f"[{number}] {text}" for number, text in enumerate(self.notes, 1))]
+
+
+@dataclass(slots=True)
+class RowNotes:
+    """What is to be said of one row. Its references stand in the last cell, so that the figures stay in line."""
+
+    notes: Notes
+    of: str = ""
+    """Stands before the column's name in every footnote: `total of `, say."""
+    said: dict[str, list[str]] = field(default_factory=dict)
+    """What is said -> the columns it is said of; none where it names its figure itself."""
+
+    def say(self, text: str, column: str | None = None) -> None:
+        columns = self.said.setdefault(text, [])
+        if column is not None:
+            columns.append(column)
+
+    def figure(self, column: str, figure: Figure) -> str:
+        """A table cell."""
+        shown, notes = figure.shown, self.notes
+        if shown is None or shown.value is None:
+            raw = missing_reason(shown)
+            if column == "instructions" and raw in SHORT_REASONS:
+                notes.legend[SHORT_REASONS[raw]] = LONG_REASONS[raw]
+                return SHORT_REASONS[raw]
+            self.say(self._reason(raw), column)
+            return notes.dash
+        text = notes.sign(shown.status) + human(shown.value, shown.unit, notes.ascii_only)
+        if shown.status in ("lower_bound", "upper_bound", "contradicted") and shown.reason is not None:
+            self.say(self._reason(shown.reason), column)
+        if figure.remark is not None:
+            notes.legend[ANOTHER] = "not the figure this column has elsewhere: the note says which"
+            self.say(notes.text(figure.remark, 240))
+            text += ANOTHER
+        return text
+
+    def references(self) -> str:
+        """The references to all that was said of this row, to stand behind its last cell; empty where nothing was."""
+        texts = (f"{self.of}{', '.join(columns)}: {text}" if columns else text for text, columns in self.said.items())
+        numbers = sorted(map(self.notes.note, texts))
+        return f" [{','.join(map(str, numbers))}]" if numbers else ""
+
+    def _reason(self, raw: str) -> str:
+        return LONG_REASONS.get(raw) or self.notes.text(raw, 200)
