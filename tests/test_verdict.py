@@ -5,16 +5,22 @@ command never starts. After the start: its status, whatever fails. Every fault i
 command; `faulty_tree` changes the installed meter, the rest changes the world.
 """
 
+import importlib.util
+import marshal
 import os
 import resource
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from calling import ENTRANCES, LANDRUN, PHASE, PLAIN, WAYS, Ended, Wrap, call, compile_c, limit, make_tree, nothing
+from calling import ENTRANCES, LANDRUN, PHASE, PLAIN, RUN, WAYS, Ended, Wrap, call, compile_c, limit, make_tree, nothing
+
+from proofcost.install import ENTRANCES as ENTRANCE_FILES
 
 REFUSED = 125
 # Counts its own runs, says something on both streams, reads nothing, exits 42.
@@ -379,15 +385,17 @@ def test_a_limit_on_the_size_of_files(wrap: Wrap, tmp_path: Path, way: str, stri
             assert size < 10_000
 
 
+def stderr_is(fd: int) -> None:
+    os.dup2(fd, 2)
+
+
 @pytest.mark.guest
 def test_nobody_reads_what_we_would_say(wrap: Wrap, tmp_path: Path) -> None:
     """Our line goes to a pipe without a reader: the SIGPIPE of it is ours, and must not kill the command."""
     wrap.options["store"] = "/proc/none"
     read_end, write_end = os.pipe()
     os.close(read_end)
-    ended = call(
-        wrap.argv(PHASE, ["/bin/sh", "-c", "exit 42"]), tmp_path / "s", as_child=lambda: os.dup2(write_end, 2) and None
-    )
+    ended = call(wrap.argv(PHASE, ["/bin/sh", "-c", "exit 42"]), tmp_path / "s", as_child=lambda: stderr_is(write_end))
     os.close(write_end)
     assert ended.code == 42
 
@@ -421,3 +429,412 @@ def test_no_process_can_be_made(as_root: None, strict: bool) -> None:
         assert wrap.records() == []
     finally:
         shutil.rmtree(folder)
+
+
+# A damaged meter.
+
+
+class Trees:
+    """Copies of the installed meter, changed, read file by file (a `bundle` would hide the change)."""
+
+    def __init__(self, tree: Path, folder: Path) -> None:
+        self.tree = tree
+        self.folder = folder
+        self.count = 0
+
+    def changed(self, change: Callable[[Path], object]) -> Path:
+        self.count += 1
+        copy = self.folder / f"tree{self.count}"
+        shutil.copytree(self.tree, copy, ignore=shutil.ignore_patterns("__pycache__", "bundle"))
+        change(copy)
+        return copy
+
+
+@pytest.fixture
+def trees(tree: Path, tmp_path: Path) -> Trees:
+    return Trees(tree, tmp_path)
+
+
+PACKAGE = Path(__file__).resolve().parent.parent / "proofcost"
+MODULES = ["__init__.py"]
+MODULES += [f"harness/{path.name}" for path in sorted((PACKAGE / "harness").glob("*.py"))]
+MODULES += [f"adapters/{name}" for name in ENTRANCE_FILES]
+
+
+def garbage(file: Path) -> None:
+    file.write_bytes(b"\x00\xff garbage (" * 20)
+
+
+def half(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def missing(file: Path) -> None:
+    file.unlink()
+
+
+def raises(file: Path) -> None:
+    file.write_text("raise RuntimeError('planted')\n")
+
+
+def leaves_with_success(file: Path) -> None:
+    file.write_text("raise SystemExit(0)\n")
+
+
+def has_odd_last_words(file: Path) -> None:
+    file.write_text('class Odd(BaseException):\n def __str__(self):\n  raise ValueError("\\n\\"")\nraise Odd\n')
+
+
+DAMAGE = (garbage, half, empty, missing, raises, leaves_with_success, has_odd_last_words)
+
+
+def has_left_a_trace(wrap: Wrap, ended: Ended) -> bool:
+    return bool(wrap.marks() or wrap.records()) or ended.stderr.startswith(b"proofcost: ")
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_module(wrap: Wrap, trees: Trees, counted: Counted, damage: Callable[[Path], None]) -> None:
+    for module in MODULES:
+        copy = trees.changed(lambda tree, name=module: damage(tree / "proofcost" / name))  # type: ignore[misc]
+        wrap.tree = copy
+        for way in ENTRANCES if damage in (raises, leaves_with_success) else (PHASE,):
+            counted.file.unlink(missing_ok=True)
+            shutil.rmtree(wrap.store, ignore_errors=True)
+            ended = counted.call(wrap.argv(way, counted.command))
+            assert (ended.status, ended.stdout, ended.stderr) == (42 << 8, b"said\n", b"complained\n"), (module, ended)
+            assert counted.runs() == 1, module
+            assert has_left_a_trace(wrap, ended), module
+        shutil.rmtree(copy)
+
+
+@pytest.mark.guest
+@pytest.mark.parametrize(
+    "module", ["harness/meter.py", "harness/policy.py", "harness/spawn.py", "adapters/entrance.py"]
+)
+@pytest.mark.parametrize("damage", [raises, leaves_with_success])
+def test_a_damaged_module_and_strict(
+    wrap: Wrap, trees: Trees, counted: Counted, module: str, damage: Callable[[Path], None]
+) -> None:
+    wrap.strict = True
+    wrap.tree = trees.changed(lambda tree: damage(tree / "proofcost" / module))
+    for way in ENTRANCES:
+        is_refused(counted.call(wrap.argv(way, counted.command)), counted)
+
+
+def test_a_module_that_ends_after_any_line(wrap: Wrap, trees: Trees, counted: Counted, tree: Path) -> None:
+    """What a torn copy leaves: Python that may well be valid, and does half of what it should."""
+    for name in ("meter", "spawn", "outcome", "signals"):
+        lines = (tree / f"proofcost/harness/{name}.py").read_text().splitlines(keepends=True)
+        for end in range(len(lines) // 3, len(lines), max(7, len(lines) // 16)):
+            text = "".join(lines[:end])
+            copy = trees.changed(lambda to, n=name, t=text: (to / f"proofcost/harness/{n}.py").write_text(t))  # type: ignore[misc]
+            wrap.tree = copy
+            counted.file.unlink(missing_ok=True)
+            ended = counted.call(wrap.argv(PHASE, counted.command))
+            assert (ended.status, ended.stdout, ended.stderr) == (42 << 8, b"said\n", b"complained\n"), (
+                name,
+                end,
+                ended,
+            )
+            assert counted.runs() == 1, (name, end)
+            shutil.rmtree(copy)
+
+
+BUNDLES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda whole: b"",
+    "another Python's": lambda whole: b"\x00\x00\r\n" + whole[4:],
+    "cut off": lambda whole: whole[: len(whole) // 2],
+    "its magic alone": lambda whole: whole[:4],
+    "a number": lambda whole: whole[:4] + marshal.dumps(42),
+    "no modules": lambda whole: whole[:4] + marshal.dumps({}),
+    "not code": lambda whole: whole[:4] + marshal.dumps({"proofcost": (True, "text"), "proofcost.harness": 1}),
+    "code that leaves": lambda whole: whole[:4] + marshal.dumps(
+        {"proofcost": (True, compile("raise SystemExit(0)", "x", "exec"))}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BUNDLES)
+def test_a_damaged_bundle(wrap: Wrap, tree: Path, tmp_path: Path, counted: Counted, name: str) -> None:
+    copy = tmp_path / "tree"
+    shutil.copytree(tree, copy)
+    whole = (tree / "bundle").read_bytes()
+    if name == "code that leaves" and whole[:4] != importlib.util.MAGIC_NUMBER:
+        pytest.skip("the launchers' Python is another one than ours")
+    (copy / "bundle").write_bytes(BUNDLES[name](whole))
+    wrap.tree = copy
+    ended = counted.call(wrap.argv(PHASE, counted.command))
+    is_as_bare(ended, counted)
+    assert has_left_a_trace(wrap, ended)
+
+
+@pytest.mark.parametrize("change", ["no tree", "closed tree", "closed bundle"])
+def test_a_tree_that_cannot_be_read(as_root: None, tree: Path, change: str) -> None:
+    """By another user; root reads everything."""
+    folder = Path(tempfile.mkdtemp(prefix="proofcost-closed-"))
+    try:
+        folder.chmod(0o755)
+        copy = folder / "meter"
+        shutil.copytree(tree, copy)
+        wrap = Wrap(folder / "w", copy)
+        wrap.folder.mkdir()
+        os.chown(wrap.folder, 54321, 54321)
+        if change == "no tree":
+            shutil.rmtree(copy)
+        else:
+            (copy if change == "closed tree" else copy / "bundle").chmod(0o600)
+        counted = Counted(wrap.folder)
+
+        def another() -> None:
+            os.setgroups([])
+            os.setresgid(54321, 54321, 54321)
+            os.setresuid(54321, 54321, 54321)
+
+        ended = call(wrap.argv(PHASE, counted.command), folder / "s", as_child=another)
+        is_as_bare(ended, counted)
+        assert bool(wrap.marks()) == (change != "closed bundle")
+    finally:
+        shutil.rmtree(folder)
+
+
+PLANT = """
+def _plant():
+    import importlib, os
+    from proofcost.harness import spawn
+    target = importlib.import_module({module!r})
+    *path, last = {name!r}.split(".")
+    for part in path:
+        target = getattr(target, part)
+    real = getattr(target, last)
+    def faulty(*arguments, **named):
+        if {when}:
+            raise {fault}
+        return real(*arguments, **named)
+    setattr(target, last, faulty)
+_plant()
+"""
+H = "proofcost.harness."
+BEFORE = [
+    ("proofcost.adapters.entrance", "begin"), ("proofcost.adapters.entrance", "pass_through_if_measured"),
+    ("proofcost.adapters.entrance", "Inherited"), ("proofcost.adapters.entrance", "Config.plan"),
+    ("proofcost.adapters.entrance", "try_to"), (H + "spawn", "keep_standard_descriptors_closed"),
+    (H + "signals", "block_all"), (H + "meter", "Meter.__init__"), (H + "store", "check_place"),
+    (H + "session", "find"),
+    (H + "store", "make_folder"), (H + "hierarchy", "find_own"), (H + "hierarchy", "session_dirs"),
+    (H + "hierarchy", "wanted"), (H + "hierarchy", "base_for"), (H + "cgroup", "Group.__init__"),
+    (H + "cgroup", "Group.make"), (H + "store", "OwnFile.__init__"), (H + "store", "OwnFile.append"),
+    (H + "describe", "started"), (H + "record", "dumps"), (H + "meter", "Sampler"), (H + "host", "snapshot"),
+    (H + "meter", "oom_counts_above"), (H + "cgroup", "Group.open_entries"), (H + "perf", "Counters.open"),
+    (H + "perf", "ExecStamps.open"), (H + "procfs", "own_io"), (H + "procfs", "peak_resident_bytes"),
+    (H + "spawn", "start"), ("os", "pipe2"), (H + "cgroup", "Group.fork"), (H + "cgroup", "left_over"),
+    (H + "limits", "in_force"), (H + "host", "identity"), (H + "digest", "sha256_hex"), ("os", "fdatasync"),
+    (H + "libc", "reserve"), (H + "meter", "Meter.prepare"),
+]  # fmt: skip
+# Faults of the way out itself, on top of one in `prepare`.
+WAYS_OUT = [
+    (H + "policy", "mark"), (H + "store", "leave_mark"), (H + "policy", "refuse_or_run"), (H + "meter", "give_up"),
+    (H + "meter", "Meter.abandon"), (H + "signals", "Inherited.restore"), (H + "spawn", "restore_environment"),
+    (H + "spawn", "replace_by"), (H + "spawn", "exec_in_place"), (H + "store", "OwnFile.discard"),
+    (H + "perf", "Counters.close"), ("os", "execv"),
+]  # fmt: skip
+FAULTS = ("SystemExit(0)", "MemoryError()", "OSError(28, 'no space')", "RuntimeError('planted')")
+
+
+def plant(module: str, name: str, fault: str, when: str = "True") -> str:
+    return PLANT.format(module=module, name=name, fault=fault, when=when)
+
+
+def planted(wrap: Wrap, trees: Trees, way: str, command: list[str | bytes], text: str) -> list[str | bytes]:
+    """The command line that calls a command through a meter with these changes."""
+    if way != RUN:
+
+        def append(tree: Path) -> None:
+            with (tree / "proofcost/harness/meter.py").open("a") as file:
+                file.write(text)
+
+        wrap.tree = trees.changed(append)
+        return wrap.argv(way, command)
+    script = f"{text}\nimport sys\nfrom proofcost.cli import main\nsys.exit(main())"
+    return [sys.executable, "-c", script, *wrap.argv(way, command)[1:]]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_in_any_step_before_the_start(wrap: Wrap, trees: Trees, counted: Counted, fault: str) -> None:
+    for module, name in BEFORE:
+        for way in (PHASE, RUN) if fault == FAULTS[0] else (PHASE,):
+            if way == RUN and module.startswith("proofcost.adapters"):
+                continue
+            counted.file.unlink(missing_ok=True)
+            shutil.rmtree(wrap.store, ignore_errors=True)
+            argv = planted(wrap, trees, way, counted.command, plant(module, name, fault))
+            ended = counted.call(argv)
+            assert (ended.status, ended.stdout) == (42 << 8, b"said\n"), (way, name, ended)
+            assert counted.runs() == 1, (way, name)
+            assert ended.stderr.endswith(b"complained\n"), (way, name, ended)
+            assert ended.stderr.count(b"\n") <= 2, (way, name, ended)
+            assert has_left_a_trace(wrap, ended), (way, name)
+
+
+@pytest.mark.guest
+@pytest.mark.parametrize("way", [PHASE, RUN])
+def test_a_fault_before_the_start_and_strict(wrap: Wrap, trees: Trees, counted: Counted, way: str) -> None:
+    """Nothing runs; what only costs figures is no fault."""
+    wrap.strict = True
+    for name in ("Meter.__init__", "Meter.prepare", "Sampler"):
+        ended = counted.call(planted(wrap, trees, way, counted.command, plant(H + "meter", name, "SystemExit(0)")))
+        is_refused(ended, counted)
+
+
+@pytest.mark.parametrize("way", [PHASE, RUN])
+def test_a_fault_on_the_way_out_of_a_fault(wrap: Wrap, trees: Trees, counted: Counted, way: str) -> None:
+    first = plant(H + "meter", "Meter.prepare", "RuntimeError('first')")
+    for module, name in WAYS_OUT:
+        if way == RUN and name not in ("mark", "leave_mark", "Meter.abandon", "OwnFile.discard", "Counters.close"):
+            continue  # `run` has no second line of defence: it is no launcher
+        when = "not hasattr(os, 'planted_once') and not setattr(os, 'planted_once', 1)" if name == "execv" else "True"
+        counted.file.unlink(missing_ok=True)
+        ended = counted.call(
+            planted(wrap, trees, way, counted.command, first + plant(module, name, "MemoryError()", when))
+        )
+        assert (ended.status, ended.stdout) == (42 << 8, b"said\n"), (name, ended)
+        assert counted.runs() == 1, name
+
+
+@pytest.mark.guest
+def test_the_command_starts_with_clean_signals_after_any_fault(wrap: Wrap, trees: Trees, tmp_path: Path) -> None:
+    """The launcher's own way out gives back mask and dispositions that the meter had changed by then."""
+    command: list[str | bytes] = ["/bin/grep", "Sig", "/proc/self/status"]
+
+    def odd() -> None:
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+
+    bare = call(command, tmp_path / "s", as_child=odd)
+    for module, name in (
+        (H + "policy", "refuse_or_run"),
+        (H + "meter", "give_up"),
+        (H + "signals", "Inherited.restore"),
+    ):
+        text = plant(H + "meter", "Meter.prepare", "RuntimeError('first')") + plant(module, name, "MemoryError()")
+        argv = planted(wrap, trees, PHASE, command, text)
+        ended = call(argv, tmp_path / "s", (b"LC_CTYPE=C", b"A=1"), as_child=odd)
+        assert ended.stdout == bare.stdout, name
+    text = plant(H + "meter", "Meter.prepare", "RuntimeError('first')") + plant(H + "meter", "give_up", "MemoryError()")
+    environments: list[tuple[bytes, ...]] = [(), (b"LC_CTYPE=C",), (b"A=1", b"A=2", b"no-equals", b"LANG=C")]
+    for env in environments:
+        argv = planted(wrap, trees, PHASE, ["/bin/cat", "/proc/self/environ"], text)
+        assert call(argv, tmp_path / "s", env).stdout == b"".join(entry + b"\0" for entry in env)
+
+
+@pytest.mark.guest
+@pytest.mark.parametrize("way", [PHASE, RUN])
+def test_control_c_while_we_get_ready(wrap: Wrap, trees: Trees, counted: Counted, way: str) -> None:
+    """The command would have died of it: it is not started, and the caller sees SIGINT."""
+    text = plant(H + "meter", "Meter.prepare", "KeyboardInterrupt()")
+    ended = counted.call(planted(wrap, trees, way, counted.command, text))
+    assert ended.status == signal.SIGINT
+    assert counted.runs() == 0
+
+
+AFTER = [
+    (H + "sample", "Sampler.begin"), (H + "sample", "Sampler.due_ns"), (H + "sample", "Sampler.tick"),
+    (H + "signals", "take"), ("os", "waitid"), ("os", "wait4"), (H + "meter", "Meter._has_ended"),
+    (H + "procfs", "own_io"),
+    (H + "perf", "Counters.read"), (H + "perf", "ExecStamps.read"), (H + "sample", "Sampler.last"),
+    (H + "meter", "Meter._stragglers"), (H + "meter", "read_usage"), (H + "figures", "find_program"),
+    (H + "figures", "walls"), (H + "figures", "cpu"), (H + "figures", "counters"), (H + "figures", "memory"),
+    (H + "figures", "input_output"), (H + "figures", "disk"), (H + "host", "snapshot"), (H + "host", "disturbance"),
+    (H + "outcome", "judge"), (H + "store", "OwnFile.append"), (H + "store", "OwnFile.close"), ("os", "fdatasync"),
+    ("os", "ftruncate"), (H + "cgroup", "Group.remove"), (H + "cgroup", "Group.close_entries"), (H + "meter", "clocks"),
+    (H + "record", "dumps"), (H + "record", "escape_text"), (H + "meter", "Meter._fault"), (H + "meter", "Meter._step"),
+    (H + "meter", "Meter._last_words"), (H + "meter", "Meter._record"), (H + "meter", "Meter._wait"),
+    (H + "meter", "Meter.run"), (H + "policy", "mark"), (H + "outcome", "exit_code"), (H + "meter", "run_to_end"),
+    (H + "meter", "Meter.plain_wait"), ("time", "monotonic_ns"), (H + "signals", "name"), ("os", "read"),
+    ("os", "close"),
+    (H + "spawn", "Child.__init__"), (H + "settle", "settle"), ("os", "waitpid"),
+]  # fmt: skip
+AFTER_THE_START = "spawn.started_pid"
+# Where `run` itself, not the meter, needs them.
+NOT_OF_RUN = {"exit_code", "run_to_end", "monotonic_ns", "read", "close", "take", "plain_wait", "waitpid"}
+
+
+@pytest.mark.parametrize("fault", ["SystemExit(0)", "MemoryError()", "OSError(4, 'interrupted')"])
+def test_a_fault_in_any_step_after_the_start(
+    wrap: Wrap, trees: Trees, counted: Counted, tmp_path: Path, fault: str
+) -> None:
+    """Neither 0 nor another code, and never a second time."""
+    for module, name in AFTER:
+        for way in (PHASE, RUN) if fault == "MemoryError()" and name not in NOT_OF_RUN else (PHASE,):
+            argv = planted(wrap, trees, way, counted.command, plant(module, name, fault, AFTER_THE_START))
+            counted.file.unlink(missing_ok=True)
+            ended = counted.call(argv)
+            assert (ended.status, ended.stdout, ended.stderr) == (42 << 8, b"said\n", b"complained\n"), (
+                way,
+                name,
+                ended,
+            )
+            assert counted.runs() == 1, (way, name)
+
+
+@pytest.mark.guest
+@pytest.mark.parametrize("script", ["exit 0", "exit 1", "kill -9 $$", "sleep 0.2; exit 101"])
+def test_a_fault_after_the_start_and_other_ends(wrap: Wrap, trees: Trees, tmp_path: Path, script: str) -> None:
+    command: list[str | bytes] = ["/bin/sh", "-c", script]
+    bare = call(command, tmp_path / "s")
+    for name in ("Meter._wait", "Meter._record", "Meter.run", "Meter._fault", "run_to_end"):
+        argv = planted(wrap, trees, PHASE, command, plant(H + "meter", name, "SystemExit(0)", AFTER_THE_START))
+        assert call(argv, tmp_path / "s").code == bare.code, name
+
+
+@pytest.mark.guest
+def test_two_faults_after_the_start(wrap: Wrap, trees: Trees, counted: Counted) -> None:
+    for pair in (
+        ("Meter._wait", "Meter.plain_wait"),
+        ("Meter._record", "Meter._last_words"),
+        ("Meter._record", "Meter._fault"),
+    ):
+        text = "".join(plant(H + "meter", name, "MemoryError()", AFTER_THE_START) for name in pair)
+        counted.file.unlink(missing_ok=True)
+        is_as_bare(counted.call(planted(wrap, trees, PHASE, counted.command, text)), counted)
+
+
+def test_a_status_that_somebody_else_took_is_no_success(wrap: Wrap, trees: Trees, tmp_path: Path) -> None:
+    steal = """
+import os
+from proofcost.harness import signals
+_real = signals.take
+def _take(timeout):
+    os.wait()
+    return _real(timeout)
+signals.take = _take
+"""
+    ended = call(planted(wrap, trees, PHASE, ["/bin/true"], steal), tmp_path / "s")
+    assert ended.code == REFUSED
+
+
+@pytest.mark.guest
+def test_a_host_without_ctypes(wrap: Wrap, trees: Trees, counted: Counted) -> None:
+    def hide(tree: Path) -> None:
+        file = tree / "proofcost/harness/libc.py"
+        file.write_text("import sys\nsys.modules['_ctypes'] = None\n" + file.read_text())
+
+    wrap.tree = trees.changed(hide)
+    is_as_bare(counted.call(wrap.argv(PHASE, counted.command)), counted)
+    [one] = wrap.records()
+    assert one["finished"]["measurements"]["task_clock"]["status"] == "unavailable"
+    assert one["finished"]["outcome"]["code"] == 42
+
+
+def test_no_call_writes_compiled_modules(wrap: Wrap, trees: Trees, counted: Counted) -> None:
+    """A limit on file sizes would leave half of one, and every later call would fail on it."""
+    wrap.tree = trees.changed(nothing_of)
+    is_as_bare(counted.call(wrap.argv(PHASE, counted.command)), counted)
+    assert not list(wrap.tree.rglob("*.pyc"))
+
+
+def nothing_of(tree: Path) -> None:
+    """No change."""
