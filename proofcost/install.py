@@ -98,7 +98,7 @@ def install(directory: Path, args: argparse.Namespace) -> None:
     interpreter = launchers.choose_interpreter()
     if not launchers.fits_first_line(interpreter):
         raise InstallError(f"{interpreter!r}: too long, or with blanks, for a `#!` line; use a Python at another path")
-    store.make_folder(place + "/sessions")
+    hook = None if args.comparator is None else comparator.has_hook(args.comparator)
     made = not directory.exists()
     directory.mkdir(parents=True, exist_ok=True)
     if made:
@@ -106,6 +106,7 @@ def install(directory: Path, args: argparse.Namespace) -> None:
     with alone(directory):
         stage = directory / STAGE
         try:
+            store.make_folder(place + "/sessions")
             # All that can fail happens aside; what is in use is exchanged last, by renames alone.
             shutil.rmtree(stage, ignore_errors=True)
             stage.mkdir()
@@ -127,7 +128,7 @@ def install(directory: Path, args: argparse.Namespace) -> None:
             (directory / f"{name}.measuring").unlink(missing_ok=True)  # switched off before: it measures again
         (stage / MANIFEST).replace(directory / MANIFEST)
         shutil.rmtree(stage, ignore_errors=True)
-    report(directory, args, place, interpreter, reals["landrun"])
+    report(directory, args.comparator, hook, place, interpreter, reals["landrun"])
 
 
 @contextlib.contextmanager
@@ -190,6 +191,11 @@ def find_landrun(given: str | None, directory: Path) -> str:
         return "landrun"
     path = os.path.abspath(found)
     if Path(os.path.realpath(path)).parent == Path(os.path.realpath(directory)):
+        if given is None and (directory / MANIFEST).exists():
+            # An upgrade with COMPARATOR_LANDRUN set as we had said to: the real one is the one of before.
+            known = read_manifest(directory)["real"]
+            if isinstance(known, dict) and isinstance(known.get("landrun"), str):
+                return str(known["landrun"])
         raise InstallError(f"{path}: is our own launcher; name the real landrun with --landrun")
     return path
 
@@ -269,8 +275,10 @@ Under systemd on a cgroup v2 host, for the memory of each call's whole tree: del
 (DelegateSubgroup needs systemd 254; before that start the judge from a shell that moves itself into a leaf first)"""
 
 
-def report(directory: Path, args: argparse.Namespace, place: str, interpreter: str, landrun: str) -> None:
-    """What was written and the lines to paste."""
+def report(
+    directory: Path, comparator: str | None, hook: bool | None, place: str, interpreter: str, landrun: str
+) -> None:
+    """What was written and the lines to paste; `hook` tells whether the comparator has it, None: not asked."""
     phase, shim = directory / "phase", directory / "landrun"
     print(f"launchers   {phase}")
     print(f"            {shim}  (real landrun: {landrun})")
@@ -282,9 +290,8 @@ def report(directory: Path, args: argparse.Namespace, place: str, interpreter: s
     if not os.path.isabs(landrun):
         print("warning     no landrun found: each call looks on the judge's PATH, and fails where there is none")
     print()
-    hook = None if args.comparator is None else comparator.has_hook(args.comparator)
     if hook is False:
-        print(f"comparator  {args.comparator} has no measurement hook and would ignore `measurement_command` silently.")
+        print(f"comparator  {comparator} has no measurement hook and would ignore `measurement_command` silently.")
         print("            In its environment:")
     else:
         known = "if it has the measurement hook (--comparator PATH tells; most releases have not)"
