@@ -140,6 +140,7 @@ class Meter:
             )
         folder = f"{plan.store}/sessions/{self.session}"
         store.make_folder(folder)
+        self.mended += store.put_right(folder)
         if plan.cgroup == "auto":
             self._make_cgroup()
         else:
@@ -501,7 +502,8 @@ class Meter:
             "before_ns": self.started_ns - self.before_ns,
             "after_ns": time.monotonic_ns() - self.exit_ns,
             "cpu_ns": round((own.ru_utime + own.ru_stime) * 1e9),
-            "memory_peak_bytes": own.ru_maxrss * 1024,
+            # Not ru_maxrss: whoever started us left its own peak in it.
+            "memory_peak_bytes": procfs.peak_resident_bytes(os.getpid()),
         }
 
     def _step(self, name: str, do: "Callable[[], T]", otherwise: "T") -> "T":

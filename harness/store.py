@@ -75,6 +75,8 @@ def check_place(place: str, writable: list[str], unrestricted: bool = False) -> 
         if info is not None:
             if path == real:
                 mended += _check_own(path, info, uid)
+                for name in NAMES:
+                    mended += put_right(f"{path}/{name}")
             else:
                 _check_above(place, path, info, uid)
         if path == "/":
@@ -100,6 +102,25 @@ def _check_own(path: str, info: os.stat_result, uid: int) -> list[str]:
         os.chmod(path, 0o700)
         return [f"store {path}: mode was {mode:04o}, set to 0700"]
     return []
+
+
+def put_right(path: str) -> list[str]:
+    """Give a folder of the store its mode back where it drifted (a confined process of the same user may chmod it);
+    returns what was done.
+
+    Raises StoreError for what is no folder of ours.
+    """
+    try:
+        info = os.lstat(path)
+    except FileNotFoundError:
+        return []
+    mode = stat.S_IMODE(info.st_mode)
+    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid():
+        raise StoreError(f"store {path}: not a folder of ours; move it away")
+    if mode & 0o777 == 0o700:
+        return []
+    os.chmod(path, 0o700)
+    return [f"store {path}: mode was {mode:04o}, set to 0700"]
 
 
 def _is_store(path: str) -> bool:
@@ -209,8 +230,10 @@ def write_new(path: str, content: dict[str, Json]) -> bool:
     temporary = f"{path}.{os.getpid()}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(temporary, flags, 0o600)
+    line = record.dumps(content).encode("ascii") + b"\n"
     try:
-        os.write(fd, record.dumps(content).encode("ascii") + b"\n")
+        if os.write(fd, line) != len(line):  # a disk that became full takes a part
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.fdatasync(fd)
         try:
             os.link(temporary, path)
