@@ -19,32 +19,30 @@ MASK_WAS: set[int] = set()
 
 
 def use_one_file() -> None:
-    """Take the meter's modules from one compiled file beside the tree, where it is of this Python (1.3 ms less)."""
+    """Take the meter's modules from one compiled file beside the tree, where it is of this Python.
+
+    They stand there in the order in which they need each other, so that none of them is searched for: 2 ms less. What
+    is not there (and seldom needed) is imported from the tree.
+    """
     import marshal
     from _frozen_importlib_external import MAGIC_NUMBER
 
     with open(TREE + "/bundle", "rb", buffering=0) as file:
         if file.read(len(MAGIC_NUMBER)) != MAGIC_NUMBER:
             return
-        codes = marshal.loads(file.read())
-    new_spec = type(sys.__spec__)
+        entries = marshal.loads(file.read())
+    for name, folder, code in entries:
+        module = sys.modules[name] = type(sys)(name)
+        if folder:
+            module.__path__ = [f"{TREE}/{folder}"]
+        exec(code, module.__dict__)
+        above, _, last = name.rpartition(".")
+        if above:
+            setattr(sys.modules[above], last, module)
 
-    class Bundle:
-        """A finder and loader in one; a class because an instance has nothing to hold."""
 
-        @staticmethod
-        def find_spec(name: str, path: object = None, target: object = None) -> object:
-            return new_spec(name, Bundle, is_package=codes[name][0]) if name in codes else None  # type: ignore[arg-type]
-
-        @staticmethod
-        def create_module(spec: object) -> None:
-            return None
-
-        @staticmethod
-        def exec_module(module: object) -> None:
-            exec(codes[module.__name__][1], module.__dict__)  # type: ignore[attr-defined]
-
-    sys.meta_path.insert(0, Bundle)  # type: ignore[arg-type]
+# What only a fault needs. A launcher keeps it as text until then: compiling it would cost every call 1.5 ms.
+# Fault begins.
 
 
 def without_the_meter(fault: BaseException) -> None:
@@ -185,11 +183,16 @@ def is_ours(path: str) -> bool:
         return False
 
 
+# Fault ends.
+
+
 def launch() -> None:
     """Hand over to the meter; it never comes back."""
     import _signal
     import _warnings
+    import gc
 
+    gc.disable()  # 0.8 ms of looking through what start-up makes; the meter leaves next to no garbage behind
     SIGCHLD_WAS.append(_signal.getsignal(_signal.SIGCHLD))
     MASK_WAS.update(_signal.pthread_sigmask(_signal.SIG_BLOCK, []))
     # Not `-W ignore`, which would import `warnings` (0.4 ms): nothing of ours may appear on the command's stderr.
@@ -200,7 +203,8 @@ def launch() -> None:
     try:
         use_one_file()
     except Exception:
-        pass  # the tree does as well
+        for name in [name for name in sys.modules if name.partition(".")[0] == "proofcost"]:
+            del sys.modules[name]  # the tree does as well
     from proofcost.adapters.entrance import Config
 
     if NAME == "phase":

@@ -53,8 +53,19 @@ if AVAILABLE:
     _mmap = _Function(_ctypes.dlsym(_HANDLE, "mmap"))
     _munmap = _IntFunction(_ctypes.dlsym(_HANDLE, "munmap"))
 
+    class _Object(_ctypes._SimpleCData):  # type: ignore[type-arg]
+        _type_ = "O"
+
+    class _ObjectFunction(_ctypes.CFuncPtr):
+        _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_PYTHONAPI
+        _restype_ = _Object
+
     class _Char(_ctypes._SimpleCData):  # type: ignore[type-arg]
         _type_ = "c"
+
+    # What ctypes.string_at is, as long as Python has it; making an array type instead costs 50 us.
+    _STRING_AT = getattr(_ctypes, "_string_at_addr", None)
+    _string_at = None if _STRING_AT is None else _ObjectFunction(_STRING_AT)
 
 
 def _check(result: int) -> int:
@@ -126,5 +137,9 @@ def unmap(address: int, size: int) -> None:
 
 def read_memory(address: int, size: int) -> bytes:
     """Copy of `size` bytes of our own memory."""
-    array = type("_Copy", (_ctypes.Array,), {"_type_": _Char, "_length_": size})
-    return bytes(array.from_address(address))  # type: ignore[attr-defined]
+    if not AVAILABLE:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    if _string_at is None:
+        array = type("_Copy", (_ctypes.Array,), {"_type_": _Char, "_length_": size})
+        return bytes(array.from_address(address))  # type: ignore[attr-defined]
+    return bytes(_string_at(_Long(address), _Int(size)))

@@ -90,12 +90,6 @@ def _stat_fields(pid: int) -> list[bytes] | None:
     return raw[raw.rfind(b")") + 2 :].split()
 
 
-def parent_of(pid: int) -> int | None:
-    """Parent's pid."""
-    fields = _stat_fields(pid)
-    return int(fields[1]) if fields and len(fields) > 1 else None
-
-
 def start_ticks(pid: int) -> int | None:
     """When the process started, in clock ticks since boot: with the pid, its name for this boot."""
     fields = _stat_fields(pid)
@@ -106,6 +100,12 @@ def is_stopped(pid: int) -> bool:
     """Whether the process is stopped by a signal or a tracer."""
     fields = _stat_fields(pid)
     return fields is not None and fields[0] in (b"T", b"t")
+
+
+def parent_and_start(pid: int) -> tuple[int, int] | None:
+    """The parent's pid, and `start_ticks`, from one reading."""
+    fields = _stat_fields(pid)
+    return (int(fields[1]), int(fields[19])) if fields and len(fields) > 19 else None
 
 
 def is_running(pid: int, ticks: int) -> bool:

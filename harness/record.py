@@ -4,6 +4,9 @@ By hand because importing `json` costs more than everything else an entrance doe
 """
 
 _HEX = "0123456789abcdef"
+# Names, units and methods come some forty times in a record: text that needed no escape, and its quoted form.
+_QUOTED: dict[str, str] = {}
+_QUOTED_MAX = 100
 
 MEASURED = "measured"
 SAMPLED = "sampled"
@@ -60,7 +63,15 @@ def _quote(text: str, out: list[str]) -> None:
 
 
 def _encode(value: Json, out: list[str]) -> None:
-    if value is None:
+    if isinstance(value, str):
+        known = _QUOTED.get(value)
+        if known is None:
+            _quote(value, out)
+            if len(out[-1]) == len(value) + 2 <= _QUOTED_MAX:
+                _QUOTED[value] = out[-1]
+        else:
+            out.append(known)
+    elif value is None:
         out.append("null")
     elif value is True:
         out.append("true")
@@ -68,8 +79,6 @@ def _encode(value: Json, out: list[str]) -> None:
         out.append("false")
     elif isinstance(value, int):
         out.append(str(value))
-    elif isinstance(value, str):
-        _quote(value, out)
     elif isinstance(value, list):
         mark = "["
         for item in value:
@@ -81,7 +90,7 @@ def _encode(value: Json, out: list[str]) -> None:
         mark = "{"
         for key, item in value.items():
             out.append(mark)
-            _quote(key, out)
+            _encode(key, out)
             out.append(":")
             _encode(item, out)
             mark = ","

@@ -37,17 +37,15 @@ def find(store: str, own_argv: list[bytes]) -> Found:
     for _ in range(_ANCESTORS_MAX):
         if pid <= 0:
             break
-        ticks = procfs.start_ticks(pid)
-        if ticks is None:
+        seen = procfs.parent_and_start(pid)
+        if seen is None:
             break
+        parent, ticks = seen
         candidate = session_id(pid, ticks, boot, namespace)
         if os.path.exists(f"{store}/sessions/{candidate}/{SESSION_FILE}"):
             return Found(candidate, "run")
         if judge is None and not _is_wrapper(pid, own_argv):
             judge = candidate
-        parent = procfs.parent_of(pid)
-        if parent is None:
-            break
         pid = parent
     if judge is None:
         ticks = procfs.start_ticks(os.getpid()) or 0

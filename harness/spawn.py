@@ -6,7 +6,6 @@ caller that kills its child means the command, not the meter.
 """
 
 import errno
-import fcntl
 import os
 
 from proofcost.harness import libc, procfs
@@ -98,7 +97,7 @@ def keep_standard_descriptors_closed() -> None:
     """
     for fd in (0, 1, 2):
         try:
-            fcntl.fcntl(fd, fcntl.F_GETFD)
+            os.get_inheritable(fd)
         except OSError:
             opened = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
             if opened != fd:
