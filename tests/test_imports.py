@@ -1,0 +1,117 @@
+"""What a call imports: an allow-list, since each module of the standard library costs every call its time.
+
+Measured in ms over Python's own start: json 8, typing 10, enum 4, dataclasses 14, subprocess 11, socket 7, ctypes 3,
+signal 4, logging 13, pathlib 10, threading 4.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from calling import LANDRUN, PHASE, Wrap, call, make_tree
+
+from proofcost.adapters import launchers
+
+# Besides what Python itself has loaded by then. Built-in and frozen modules cost next to nothing; the three marked are
+# shared objects.
+ALLOWED = {
+    "_signal", "_warnings", "errno", "gc", "marshal", "time", "posix", "_frozen_importlib_external",
+    "resource",  # shared object
+    "_ctypes",  # shared object
+    "_sha256", "_sha2",  # shared object, by version
+    "_struct", "_codecs", "encodings.ascii", "encodings.latin_1",
+    "fcntl",
+    # what `os` brings, which -S leaves out of the start
+    "os", "stat", "_stat", "posixpath", "genericpath", "os.path", "_collections_abc", "abc", "_abc",
+}  # fmt: skip
+NEVER = {"json", "re", "typing", "enum", "dataclasses", "subprocess", "socket", "ctypes", "signal", "logging",
+         "pathlib", "threading", "collections", "functools", "contextlib", "warnings", "hashlib", "shutil", "tempfile",
+         "argparse", "site", "importlib", "inspect", "struct", "select", "string", "traceback", "linecache",
+         "tokenize"}  # fmt: skip
+OURS = "proofcost"
+# Only where something outlived an earlier command, or at the first call of a boot.
+ONLY_WHEN_NEEDED = {"proofcost.harness.settle", "proofcost.harness.hostclass", "proofcost.harness.reading",
+                    "proofcost.harness.whole", "proofcost.adapters.bwrap", "proofcost.adapters.launchers"}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_tree(tmp_path_factory.mktemp("tree"))
+
+
+def modules_of_a_call(wrap: Wrap, folder: Path, way: str) -> set[str]:
+    """Names in sys.modules when a call ends, less those of a bare interpreter with the same flags."""
+    listing = folder / "modules"
+    argv = wrap.argv(way, ["/bin/true"])
+    launcher = Path(str(argv[0]))
+    text = launcher.read_text()
+    # At the very end: just before the process leaves.
+    at = 'if __name__ == "__main__":\n'
+    hook = (
+        "def _list(status, leave=None):\n"
+        "    import posix\n"
+        f"    fd = posix.open({str(listing)!r}, posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC, 0o600)\n"
+        "    posix.write(fd, '\\n'.join(sys.modules).encode())\n"
+        "    posix._exit(status)\n"
+    )
+    assert at in text
+    text = text.replace(at, hook + at + "    import os\n    os._exit = _list\n")
+    launcher.write_text(text)
+    assert call(argv, folder / "s").code == 0
+    interpreter, flags = launchers.choose_interpreter(), launchers.INTERPRETER_FLAGS
+    bare = subprocess.run(
+        [interpreter, flags, "-c", "import sys; print(*sys.modules)"], capture_output=True, text=True, check=True
+    )
+    return set(listing.read_text().splitlines()) - set(bare.stdout.split()) - {"__main__"}
+
+
+@pytest.mark.parametrize("way", [PHASE, LANDRUN])
+def test_a_call_imports_nothing_that_is_not_allowed(tmp_path: Path, tree: Path, way: str) -> None:
+    wrap = Wrap(tmp_path / "w", tree)
+    modules_of_a_call(wrap, tmp_path, way)  # the first call of a boot describes the host
+    found = modules_of_a_call(wrap, tmp_path, way)
+    foreign = {name for name in found if name.split(".")[0] != OURS}
+    assert foreign <= ALLOWED, foreign - ALLOWED
+    assert not foreign & NEVER
+    assert not found & ONLY_WHEN_NEEDED
+    assert f"{OURS}.harness.meter" in found, "it did look at a call"
+    assert len(wrap.records()) == 2
+
+
+def test_the_first_call_of_a_boot_stays_within_it_too(tmp_path: Path, tree: Path) -> None:
+    found = modules_of_a_call(Wrap(tmp_path / "w", tree), tmp_path, PHASE)
+    foreign = {name for name in found if name.split(".")[0] != OURS}
+    assert foreign <= ALLOWED, foreign - ALLOWED
+
+
+def test_what_is_forbidden_is_not_allowed() -> None:
+    assert not NEVER & ALLOWED
+
+
+def test_the_fault_path_needs_as_little(tmp_path: Path, tree: Path) -> None:
+    wrap = Wrap(tmp_path / "w", tmp_path / "no-tree")
+    argv = wrap.argv(PHASE, ["/bin/true"])
+    code = (
+        "import sys\n"
+        "real = sys.meta_path[:]\n"
+        f"forbidden = {sorted(NEVER)!r}\n"
+        "class No:\n"
+        "    @staticmethod\n"
+        "    def find_spec(name, path=None, target=None):\n"
+        "        if name in forbidden: raise ImportError(name)\n"
+        "sys.meta_path.insert(0, No)\n"
+        f"sys.argv = {[str(word) for word in argv]!r}\n"
+        "exec(compile(open(sys.argv[0]).read(), sys.argv[0], 'exec'))\n"
+    )
+    done = subprocess.run(
+        [launchers.choose_interpreter(), "-IS", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert len(wrap.marks()) == 1
+
+
+def test_the_package_itself_imports_nothing() -> None:
+    code = "import sys; before = set(sys.modules); import proofcost; print(*set(sys.modules) - before)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["proofcost"]
