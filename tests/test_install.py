@@ -376,7 +376,7 @@ def test_undo_removes_what_install_wrote_and_nothing_else(tmp_path: Path, place:
 def test_a_call_survives_the_undo(tmp_path: Path, place: Path, store: Path, real: Path) -> None:
     installed(place, store, real)
     with running(
-        [place / "phase", "--phase", "build", "--", "/bin/sh", "-c", "read line; exit 7"], stdin=subprocess.PIPE
+        [str(place / "phase"), "--phase", "build", "--", "/bin/sh", "-c", "read line; exit 7"], stdin=subprocess.PIPE
     ) as started:
         while not records(store):
             pass
