@@ -5,6 +5,7 @@ invocation. The settled file is made with O_EXCL: who loses that race does nothi
 """
 
 import os
+import time
 
 from proofcost.harness import cgroup, figures, hierarchy, procfs, store
 from proofcost.harness.clock import clocks
@@ -13,6 +14,7 @@ from proofcost.harness.usage import read_usage
 from proofcost.harness.version import SCHEMA
 
 _PASSED_BY_MAX = 64
+ABANDONED_NS = 3_600_000_000_000
 FINISHED = b'"event":"finished"'
 _TICKS = b'"meter_start_ticks":'
 
@@ -41,7 +43,9 @@ def settle(place: str, session: str, invocation: str, dirs: dict[str, str], by: 
     """Write `settled` for one invocation whose tree has ended, and remove its cgroup. False when it is not yet time."""
     path = f"{place}/sessions/{session}/{invocation}"
     events = procfs.read_file(path + ".jsonl", 1 << 22)
-    if events is None or (FINISHED not in events and _meter_runs(events, invocation)):
+    if events is None:
+        return _remove_abandoned(invocation, dirs)
+    if FINISHED not in events and _meter_runs(events, invocation):
         return False
     group = cgroup.Group("")
     group.dirs = dirs
@@ -70,6 +74,24 @@ def settle(place: str, session: str, invocation: str, dirs: dict[str, str], by: 
     }
     store.write_new(path + ".settled.jsonl", event)
     return group.remove(whole=True)
+
+
+def _remove_abandoned(invocation: str, dirs: dict[str, str]) -> bool:
+    """A leftover of a store that is not this one, perhaps gone: else every later call would look at it again.
+
+    Only when it is old, its meter's pid is free and nothing lives in it.
+    """
+    made, _, rest = invocation.partition("-")
+    pid = rest.partition("-")[0]
+    try:
+        age_ns = time.time_ns() - int(made, 16)
+    except ValueError:
+        return False
+    group = cgroup.Group("")
+    group.dirs = dirs
+    if age_ns < ABANDONED_NS or not pid.isdigit() or os.path.exists(f"/proc/{pid}") or group.pids():
+        return False
+    return group.remove()
 
 
 def _meter_runs(events: bytes, invocation: str) -> bool:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from proofcost.adapters import launchers
+from proofcost.harness import procfs
 from proofcost.install import copy_meter
 
 PROOFCOST = str(Path(sys.executable).with_name("proofcost"))
@@ -88,7 +89,8 @@ class Wrap:
         for path in self.store.glob("sessions/*/*.jsonl"):
             if not path.name.endswith(".settled.jsonl"):
                 events = [json.loads(line) for line in path.read_text().splitlines()]
-                found.append({event["event"]: event for event in events})
+                if events:  # else its meter has just made it
+                    found.append({event["event"]: event for event in events})
         return sorted(found, key=lambda one: one["started"]["clocks"]["realtime_ns"])
 
     def marks(self) -> list[dict[str, Any]]:
@@ -186,7 +188,8 @@ def call(
     raw = os.read(read_end, 4) if ready else b""
     os.close(read_end)
     if not raw:
-        os.kill(caller, signal.SIGKILL)
+        for pid in procfs.tree_of(caller):
+            os.kill(pid, signal.SIGKILL)
     os.waitpid(caller, 0)
     for stream in streams:
         os.close(stream)

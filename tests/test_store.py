@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from calling import BARE, PHASE, RUN, Wrap, call, make_tree, running
+from calling import BARE, PHASE, RUN, Wrap, call, make_tree, running, wait_for
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proofcost.harness import store
+from proofcost.harness import settle, store
 
 
 @pytest.fixture(scope="module")
@@ -328,3 +328,27 @@ def test_run_leaves_a_mark_too(wrap: Wrap, tmp_path: Path) -> None:
     ended = call(wrap.argv(RUN, ["/bin/sh", "-c", "exit 3"]), tmp_path / "s")
     assert (ended.code, ended.stderr) == (3, b"")
     assert wrap.marks()[0]["entrance"] == "run"
+
+
+@pytest.mark.guest
+def test_what_a_killed_meter_of_another_store_left_is_removed_when_it_is_old(
+    wrap: Wrap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its store is gone, so nobody would ever settle it, and each call would look at it again."""
+    with running(wrap.argv(PHASE, ["/bin/sleep", "30"])) as started:
+        wait_for(wrap.records, "the start")
+        started.kill()
+    [one] = wrap.records()
+    dirs = {kind: path for kind, path in one["started"]["cgroup"]["paths"].items() if Path(path).exists()}
+    if not dirs:
+        pytest.skip("no cgroup here")
+    wait_for(lambda: not any(Path(path, "cgroup.procs").read_text() for path in dirs.values()), "the command's end")
+    invocation = one["started"]["invocation"]
+    place = str(tmp_path / "another")
+    assert not settle.settle(place, "0" * 16, invocation, dict(dirs), "meter"), "young: perhaps its meter lives"
+    assert all(Path(path).exists() for path in dirs.values())
+    monkeypatch.setattr(settle, "ABANDONED_NS", 0)
+    alive = f"{invocation.split('-')[0]}-{os.getpid()}-0"
+    assert not settle.settle(place, "0" * 16, alive, dict(dirs), "meter"), "its meter lives"
+    assert settle.settle(place, "0" * 16, invocation, dict(dirs), "meter")
+    assert not any(Path(path).exists() for path in dirs.values())

@@ -464,7 +464,7 @@ def the_command_of(meter: int) -> int:
 
 @pytest.mark.guest
 @pytest.mark.parametrize("way", WAYS)
-def test_a_killed_meter_takes_the_command_with_it(wrap: Wrap, way: str) -> None:
+def test_a_killed_meter_takes_the_command_with_it(tmp_path: Path, wrap: Wrap, way: str) -> None:
     """Whoever kills its child means the command. `started` stays alone: incomplete, not missing."""
     with running(wrap.argv(way, ["/bin/sleep", "30"])) as started:
         command = the_command_of(started.pid)
@@ -473,6 +473,9 @@ def test_a_killed_meter_takes_the_command_with_it(wrap: Wrap, way: str) -> None:
         wait_for(lambda: has_ended(command), "the command's end", 2)
     [one] = wrap.records()
     assert set(one) == {"started"}
+    assert call(wrap.argv(way, ["/bin/true"]), tmp_path / "s").code == 0
+    left = [path for path in one["started"]["cgroup"]["paths"].values() if Path(path).exists()]
+    assert left == [], "the next call took away what the killed one had made"
 
 
 # Job control.
