@@ -30,7 +30,9 @@ def default_place(env: dict[str, str], uid: int) -> str:
         return absolute(named)
     if uid == 0:
         return "/var/lib/proofcost"
-    state = env.get("XDG_STATE_HOME") or os.path.join(env.get("HOME") or "/", ".local/state")
+    state = env.get("XDG_STATE_HOME") or ""
+    if not state.startswith("/"):  # the XDG specification: a relative path is to be ignored
+        state = os.path.join(env.get("HOME") or "/", ".local/state")
     return os.path.join(state, "proofcost")
 
 

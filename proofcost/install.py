@@ -27,6 +27,19 @@ STAGE = ".proofcost.new"
 _AT_FDCWD, _EXCHANGE = -100, 2
 # What the entrances need of adapters/; the rest stays out of the trusted path.
 ENTRANCES = ("__init__.py", "bwrap.py", "entrance.py", "landrun.py", "phase.py")
+# What no entrance needs of harness/: reading records back, and measuring a whole judge run.
+NO_ENTRANCE = (
+    "decode.py",
+    "derive.py",
+    "judge_self.py",
+    "lines.py",
+    "merged.py",
+    "reading.py",
+    "record_v1.schema.json",
+    "running.py",
+    "walk.py",
+    "whole.py",
+)
 USAGE_ERROR = 2
 DONE = 0
 
@@ -162,11 +175,10 @@ def copy_meter(fresh: Path, place: Path, interpreter: str) -> str:
     package = fresh / "proofcost"
     package.mkdir(parents=True)
     shutil.copyfile(source / "__init__.py", package / "__init__.py")
-    for room, names in (("harness", None), ("adapters", ENTRANCES)):
+    for room in ("harness", "adapters"):
         (package / room).mkdir()
-        for file in sorted((source / room).iterdir()):
-            wanted = file.suffix in (".py", ".json") if names is None else file.name in names
-            if wanted:
+        for file in sorted((source / room).glob("*.py")):
+            if file.name in ENTRANCES if room == "adapters" else file.name not in NO_ENTRANCE:
                 shutil.copyfile(file, package / room / file.name)
     tree_digest = digest.of_tree(str(package))
     compile_tree = ["-I", "-S", "-m", "compileall", "-q", "-s", str(fresh), "-p", str(place), str(fresh)]
