@@ -372,7 +372,7 @@ class Meter:
         user, system = (0, 0) if rusage is None else (round(rusage.ru_utime * 1e9), round(rusage.ru_stime * 1e9))
         faults_count = 0 if rusage is None else rusage.ru_minflt + rusage.ru_majflt
         figures.cpu(table, usage, user, system, faults_count, self.cgroup_reason)
-        figures.counters(table, counted)
+        figures.counters(table, counted, child.before_exec_ns)
         maxrss = 0 if rusage is None else rusage.ru_maxrss * 1024
         figures.memory(table, usage, self.sampler, maxrss, self.own_peak, self.cgroup_reason)
         figures.input_output(table, usage, self.io_before, io_after)

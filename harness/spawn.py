@@ -7,6 +7,7 @@ caller that kills its child means the command, not the meter.
 
 import errno
 import os
+import time
 
 from proofcost.harness import libc, procfs
 from proofcost.harness.cgroup import Group
@@ -114,12 +115,13 @@ def replace_by(argv: list[str], inherited: Inherited) -> OSError:
 
 class Child:
     """The command. `pid` is 0 until it was made; `exec_error` tells that it never came to life; `refused` the cgroups
-    it could not enter; `orphan_proof` whether it dies with its meter."""
+    it could not enter; `orphan_proof` whether it dies with its meter; `before_exec_ns` the CPU used until its exec."""
 
-    __slots__ = ("exec_error", "orphan_proof", "pid", "refused")
+    __slots__ = ("before_exec_ns", "exec_error", "orphan_proof", "pid", "refused")
 
     def __init__(self) -> None:
         self.pid = 0
+        self.before_exec_ns = 0
         self.exec_error: OSError | None = None
         self.refused: list[str] = []
         self.orphan_proof = True
@@ -156,6 +158,8 @@ def start(child: Child, argv: list[str], inherited: Inherited, group: Group | No
             child.exec_error = OSError(int(rest), os.strerror(int(rest)))
         elif word == "cgroup":
             child.refused.append(rest)
+        elif word == "cpu":
+            child.before_exec_ns = int(rest)
         elif word == "pdeathsig":
             child.orphan_proof = False
 
@@ -173,7 +177,10 @@ def _child(argv: list[str], inherited: Inherited, group: Group | None, report: i
             os.write(report, b"pdeathsig: ")
         if os.getppid() != parent:  # the meter died before the call above could take effect
             os._exit(NOT_EXECUTABLE)
-        error = replace_by(argv, inherited)
+        inherited.restore()
+        restore_environment()
+        os.write(report, b"cpu:%d " % time.process_time_ns())
+        error = exec_in_place(argv)
         code = exit_code_of(error)
         os.write(report, f"exec:{error.errno or errno.EINVAL} ".encode())
     except BaseException:

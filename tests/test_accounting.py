@@ -101,6 +101,7 @@ def test_a_program_its_user_may_not_read_loses_the_counters_and_they_say_so(
         assert seen.value("task_clock") < FOUND_NS / 2
 
 
+@pytest.mark.skipif(IN_GUEST, reason="how long tearing down takes means nothing under emulation")
 @pytest.mark.parametrize("options", [{}, {"cgroup": "off"}], ids=["cgroup", "no cgroup"])
 @pytest.mark.parametrize(("how", "mib"), [("alone", 700), ("series", 100)])
 def test_tearing_memory_down_is_not_taken_for_a_lost_task(

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from wrapped import IN_GUEST, Wrapper, own_cgroups
 
-from proofcost.harness import cgroup, hierarchy
+from proofcost.harness import cgroup, hierarchy, signals, whole
 from proofcost.harness.hierarchy import CPU, MEMORY, UNIFIED
+from proofcost.harness.plan import Plan
+
+TOTAL = {True: "throttled_time", False: "throttled_usec"}
 
 Hostile = Callable[[str], Path]
 
@@ -121,6 +124,15 @@ def test_a_quota_above_shows_in_what_disturbed_the_run(as_root: None, wrap: Wrap
         throttled = seen.finished["host_disturbance"]["throttled"]
         assert throttled["value"] > 50_000_000, throttled
         assert seen.started["limits"]["cgroup_cpu"]["value"] == {"numerator": 20000, "denominator": 100000}
+        # What was held back before this call is not this call's.
+        assert wrap("/bin/true", via=("/bin/sh", "-c", script, "sh")).status == 0
+        second = wrap.last()
+        assert second.finished is not None
+        total = int(dict(line.split() for line in (above / "cpu.stat").read_text().splitlines())[TOTAL[CPU in dirs]])
+        assert second.finished["host_disturbance"]["throttled"]["value"] < total * (1 if CPU in dirs else 1000)
+        assert second.finished["host_disturbance"]["throttled"]["value"] + throttled["value"] <= total * (
+            1 if CPU in dirs else 1000
+        )
         wrap("/bin/true")
         free = wrap.last()
         assert free.finished is not None
@@ -128,3 +140,19 @@ def test_a_quota_above_shows_in_what_disturbed_the_run(as_root: None, wrap: Wrap
     finally:
         for folder in {inner: None, above: None}:
             folder.rmdir()
+
+
+def test_a_session_forgets_the_hierarchy_that_its_judge_could_not_enter(tmp_path: Path) -> None:
+    """Else an empty cgroup's 0 would be told as what the whole session used there."""
+    one = whole.Whole(Plan(["/bin/true"], "run"), signals.Inherited())
+    one.around, one.group = cgroup.Group("hybrid"), cgroup.Group("hybrid")
+    for name in (UNIFIED, MEMORY):
+        (tmp_path / name / "whole").mkdir(parents=True)
+        one.around.dirs[name] = str(tmp_path / name)
+        one.group.dirs[name] = str(tmp_path / name / "whole")
+    one.child.refused = [UNIFIED]
+    one._forget_refused()
+    assert one.around.dirs == {MEMORY: str(tmp_path / MEMORY)}
+    assert one.group.dirs == {MEMORY: str(tmp_path / MEMORY / "whole")}
+    assert "could not enter" in one.around.reasons[UNIFIED]
+    assert not (tmp_path / UNIFIED).exists()

@@ -109,6 +109,7 @@ def test_own_directory_is_found_or_not_there(
 ) -> None:
     for name in ("a/b", "..odd"):
         (tmp_path / name).mkdir(parents=True)
+    tmp_path.with_name(tmp_path.name + "b").mkdir()  # where a name that only starts like the mount's root would lead
     expected = {} if below is None else {UNIFIED: str(tmp_path / below).rstrip("/")}
     assert found(fake_proc, tmp_path, root, own) == expected
 

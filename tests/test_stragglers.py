@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from wrapped import IN_GUEST, PATIENCE_S, Wrapper
 
+from proofcost.harness import procfs, settle
+
 Hostile = Callable[[str], Path]
 
 pytestmark = pytest.mark.guest
@@ -139,10 +141,13 @@ def test_cgroups_that_a_command_made_in_its_own_do_not_stay(as_root: None, wrap:
 def test_a_time_limit_ends_the_whole_tree(wrap: Wrapper, cgroup: str) -> None:
     file = wrap.folder / "pids"
     script = f"sleep 300 & echo $! >{file}; /bin/sh -c 'sleep 301 & echo $! >>{file}; wait'; exit 0"
+    if cgroup == "auto":  # one that has left the tree; without a cgroup nobody finds it
+        script = f"(setsid sleep 302 </dev/null >/dev/null 2>&1 & echo $! >{file}.left); sleep 0.1; {script}"
     limit_s = 12 if IN_GUEST else 1
     called = wrap.run("--cgroup", cgroup, "--timeout", f"{limit_s}s", "--", "/bin/sh", "-c", script)
     pids = pids_in(file)
     assert len(pids) == 2
+    pids += pids_in(Path(f"{file}.left")) if cgroup == "auto" else []
     assert called.status == -9  # never 0, although the shell would have said so had it seen its child end
     assert called.wall_s < 100
     end_of_patience = time.monotonic() + 5
@@ -171,3 +176,19 @@ def test_a_command_that_ended_in_time_is_not_timed_out(wrap: Wrapper) -> None:
         "kind": "exited", "code": 7, "signal": None, "core_dumped": None, "errno": None, "cause": "completed",
         "evidence": ["exit code 7"],
     }  # fmt: skip
+
+
+def test_an_unfinished_call_of_another_pid_namespace_is_left_alone(tmp_path: Path) -> None:
+    """Between its start and its fork its cgroup is empty, and its meter cannot be seen from here: it may well run."""
+    session, invocation = "0123456789abcdef", "18ecedb1b191eb9b-4000000-8a9f1ee8"
+    folder = tmp_path / "sessions" / session
+    folder.mkdir(parents=True)
+    mine = procfs.pid_namespace()
+    for namespace, over in (("1", False), (mine, True)):
+        cgroup = tmp_path / f"cgroup-{namespace}"
+        cgroup.mkdir()
+        event = f'{{"event":"started","process":{{"meter_start_ticks":1,"pid_namespace":"{namespace}"}}}}\n'
+        (folder / f"{invocation}.jsonl").write_text(event)
+        assert settle.settle(str(tmp_path), session, invocation, {"unified": str(cgroup)}, "meter") is over
+        assert (folder / f"{invocation}.settled.jsonl").exists() is over
+        assert cgroup.exists() is not over
