@@ -31,7 +31,6 @@ def nothing_was_kept(wrap: Wrap) -> bool:
 # Our own words.
 
 
-@pytest.mark.guest
 @pytest.mark.parametrize(
     "words", [[], ["--phase"], ["--phase", "build"], ["/bin/true"], ["--phase", "build", "--"], ["--"]], ids=str
 )
@@ -70,7 +69,6 @@ def test_a_phase_of_any_name_is_stored_as_given(tmp_path: Path, wrap: Wrap, name
     assert wrap.records()[0]["started"]["phase"]["given"] == record.escape(name)
 
 
-@pytest.mark.guest
 @pytest.mark.parametrize(
     "words",
     [[], ["--"], ["--bogus", "x"], ["--rw"], ["-"], ["--ro", "/", "--"], ["\xff"], ["--rwx", ""], ["-ldd=,", "a", "b"]],
@@ -95,7 +93,6 @@ def make_script(path: Path, text: str, mode: int = 0o755) -> Path:
     return path
 
 
-@pytest.mark.guest
 @pytest.mark.parametrize("way", WAYS)
 def test_commands_that_cannot_be_executed(tmp_path: Path, wrap: Wrap, way: str) -> None:
     make_script(tmp_path / "closed", "#!/bin/sh\n", 0o644)

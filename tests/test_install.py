@@ -269,7 +269,6 @@ def test_a_killed_install_is_mended_by_the_next(tmp_path: Path, place: Path, sto
     assert not (place / module.STAGE).exists()
 
 
-@pytest.mark.guest
 def test_no_call_meets_half_an_upgrade(tmp_path: Path, place: Path, store: Path, real: Path) -> None:
     """Calls without a pause, strict, while it is installed again and again: each finds launchers and a meter."""
     installed(place, store, real, "--strict")
@@ -333,7 +332,6 @@ def test_off_and_on(tmp_path: Path, place: Path, store: Path, real: Path) -> Non
     assert records(store) == 2
 
 
-@pytest.mark.guest
 def test_off_then_installed_again_then_off(tmp_path: Path, place: Path, store: Path, real: Path) -> None:
     """What was kept for --on is an older launcher by then, and must not stand in the way of the next --off."""
     installed(place, store, real)

@@ -111,7 +111,6 @@ def session_of(one: dict[str, dict[str, Any]]) -> tuple[str, str]:
     return one["started"]["session"], one["started"]["session_known_by"]
 
 
-@pytest.mark.guest
 def test_calls_of_one_judge_are_one_session_and_of_two_judges_two(tmp_path: Path, wrap: Wrap) -> None:
     phase = wrap.launcher("phase")
     judge = f"'{phase}' --phase build -- /bin/true; '{phase}' --phase checker -- /bin/true; :"
@@ -174,7 +173,6 @@ def test_hook_and_shim_together_record_a_call_once(tmp_path: Path, wrap: Wrap) -
     assert entrances(wrap) == ["phase"]
 
 
-@pytest.mark.guest
 @pytest.mark.parametrize(
     "before",
     [
@@ -256,7 +254,6 @@ def test_odd_things_where_the_source_should_be(tmp_path: Path, wrap: Wrap, make:
 # Themselves.
 
 
-@pytest.mark.guest
 def test_a_landrun_that_is_looked_for_by_name_is_never_the_launcher_itself(tmp_path: Path, wrap: Wrap) -> None:
     """None was found when it was written, and its own folder stands on the PATH: it would start itself for ever."""
     folder = Path(wrap.launcher("landrun", "landrun")).parent
@@ -316,7 +313,6 @@ def test_run_shows_the_judge_its_launcher_by_environment(tmp_path: Path, wrap: W
     assert inner["started"]["argv"]["head"][0] == str(real), "a value already set is the real binary"
 
 
-@pytest.mark.guest
 def test_run_shows_the_judge_its_launcher_by_path(tmp_path: Path, wrap: Wrap) -> None:
     real = tmp_path / "bin"
     real.mkdir()

@@ -33,7 +33,6 @@ def outcome(wrap: Wrap, number: int = 0) -> dict[str, object]:
 # Around the judge.
 
 
-@pytest.mark.guest
 @pytest.mark.parametrize("script", ["exit 0", "exit 3", "kill -9 $$"])
 def test_a_closed_stdout_changes_nothing(tmp_path: Path, wrap: Wrap, script: str) -> None:
     """Nothing is to be printed, and flushing what is not there must not fail."""
@@ -46,7 +45,6 @@ def test_a_closed_stdout_changes_nothing(tmp_path: Path, wrap: Wrap, script: str
     assert done.returncode == os.waitstatus_to_exitcode(bare.status)
 
 
-@pytest.mark.guest
 def test_no_place_for_launchers_runs_the_judge_all_the_same(
     tmp_path: Path, wrap: Wrap, monkeypatch: pytest.MonkeyPatch
 ) -> None:

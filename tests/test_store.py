@@ -131,7 +131,6 @@ def test_what_stands_in_a_store_must_be_a_folder_of_ours(tmp_path: Path, name: s
 # Modes.
 
 
-@pytest.mark.guest
 @pytest.mark.parametrize("where", ["", "sessions", "hosts", "marks", "digests"])
 @pytest.mark.parametrize("mode", [0o000, 0o777, 0o500])
 def test_modes_that_drifted_are_put_right_and_noted(of_nobody: Wrap, tmp_path: Path, where: str, mode: int) -> None:
@@ -243,7 +242,6 @@ def test_our_descriptors_are_not_the_command_s(wrap: Wrap, tmp_path: Path) -> No
         assert str(wrap.store).encode() not in lines
 
 
-@pytest.mark.guest
 def test_parallel_meters_lose_and_tear_nothing(wrap: Wrap, tmp_path: Path) -> None:
     argv = wrap.argv(PHASE, ["/bin/sh", "-c", "exit 3"])
     with concurrent.futures.ThreadPoolExecutor(6) as pool:

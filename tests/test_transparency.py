@@ -36,6 +36,8 @@ from calling import (
     wait_for,
 )
 
+from proofcost.harness import spawn
+
 DUMP = r"""
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -345,7 +347,6 @@ def test_what_the_command_left_unread_is_there_for_the_next(wrap: Wrap, way: str
     os.close(read_end)
 
 
-@pytest.mark.guest
 def test_a_large_output_is_not_copied(tmp_path: Path, wrap: Wrap) -> None:
     """The command writes to the very pipe that its caller made: our own input and output stay what they are."""
     script = "head -c 200000000 /dev/zero; sleep 0.3"
@@ -418,8 +419,7 @@ FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signa
              signal.SIGALRM, signal.SIGWINCH, 40)  # fmt: skip
 
 
-@pytest.mark.guest
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [pytest.param(PHASE, marks=pytest.mark.guest), LANDRUN, RUN])
 def test_signals_sent_to_the_meter_alone_reach_the_command(tmp_path: Path, wrap: Wrap, way: str) -> None:
     notes, leave = tmp_path / "notes", tmp_path / "leave"
     numbers = [str(int(number)) for number in FORWARDED]
@@ -500,8 +500,7 @@ def test_a_stopped_command_stops_its_meter_and_goes_on_with_it(wrap: Wrap, way: 
         assert started.wait(timeout=10) == 6
 
 
-@pytest.mark.guest
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [pytest.param(PHASE, marks=pytest.mark.guest), LANDRUN, RUN])
 def test_a_command_that_others_stop_and_continue_ends_as_it_would(wrap: Wrap, way: str) -> None:
     """As `cpulimit` does: only the command gets SIGCONT. A meter left stopped would hold its caller up for ever."""
     with running(wrap.argv(way, ["/bin/sleep", "0.5"])) as started:
@@ -647,3 +646,17 @@ def test_a_python_caller_that_does_not_restore_signals(wrap: Wrap, way: str) -> 
     bare = subprocess.run(command, stdout=subprocess.PIPE, check=True, restore_signals=False)
     wrapped = subprocess.run(wrap.argv(way, command), stdout=subprocess.PIPE, check=True, restore_signals=False)
     assert wrapped.stdout == bare.stdout
+
+
+def test_no_file_of_ours_takes_the_number_of_a_closed_stream() -> None:
+    """A line that we write to stderr would land in it."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.closerange(0, 3)
+            spawn.keep_standard_descriptors_closed()
+            right = os.open("/dev/null", os.O_RDONLY) > 2 and not any(os.get_inheritable(fd) for fd in (0, 1, 2))
+            os._exit(0 if right else 1)
+        finally:
+            os._exit(2)
+    assert os.waitpid(pid, 0)[1] == 0

@@ -164,7 +164,6 @@ PLACES: list[tuple[Callable[[Path], Path], bool]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.guest
 @pytest.mark.parametrize(("make", "needs_root"), PLACES, ids=lambda value: getattr(value, "__name__", ""))
 @pytest.mark.parametrize("strict", [False, True], ids=["run", "strict"])
 def test_a_store_that_cannot_be_used(
@@ -211,7 +210,6 @@ GRANTS = {
 }
 
 
-@pytest.mark.guest
 @pytest.mark.parametrize("strict", [False, True], ids=["run", "strict"])
 @pytest.mark.parametrize("way", ENTRANCES)
 @pytest.mark.parametrize("grant", GRANTS)
@@ -268,7 +266,6 @@ def small_disk(as_root: None, tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", point], check=True)
 
 
-@pytest.mark.guest
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("strict", [False, True], ids=["run", "strict"])
 def test_a_full_disk(wrap: Wrap, counted: Counted, small_disk: Path, way: str, strict: bool) -> None:
@@ -343,7 +340,6 @@ LIMITS: dict[str, Callable[[], None]] = {
 }
 
 
-@pytest.mark.guest
 @pytest.mark.parametrize("way", ENTRANCES)
 @pytest.mark.parametrize("name", LIMITS)
 def test_a_narrow_limit_changes_nothing(wrap: Wrap, counted: Counted, small_program: Path, way: str, name: str) -> None:
@@ -353,7 +349,6 @@ def test_a_narrow_limit_changes_nothing(wrap: Wrap, counted: Counted, small_prog
     assert wrap.records() or wrap.marks() or ended.stderr.startswith(b"proofcost: "), "and it left a trace"
 
 
-@pytest.mark.guest
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("strict", [False, True], ids=["run", "strict"])
 @pytest.mark.parametrize("size", [0, 1000, 2000, 3000, 5000, 8000, 60_000])
@@ -511,7 +506,6 @@ def test_a_damaged_module(wrap: Wrap, trees: Trees, counted: Counted, damage: Ca
         shutil.rmtree(copy)
 
 
-@pytest.mark.guest
 @pytest.mark.parametrize(
     "module", ["harness/meter.py", "harness/policy.py", "harness/spawn.py", "adapters/entrance.py"]
 )
@@ -679,7 +673,6 @@ def test_a_fault_in_any_step_before_the_start(wrap: Wrap, trees: Trees, counted:
             assert has_left_a_trace(wrap, ended), (way, name)
 
 
-@pytest.mark.guest
 @pytest.mark.parametrize("way", [PHASE, RUN])
 def test_a_fault_before_the_start_and_strict(wrap: Wrap, trees: Trees, counted: Counted, way: str) -> None:
     """Nothing runs; what only costs figures is no fault."""
@@ -730,7 +723,6 @@ def test_the_command_starts_with_clean_signals_after_any_fault(wrap: Wrap, trees
         assert call(argv, tmp_path / "s", env).stdout == b"".join(entry + b"\0" for entry in env)
 
 
-@pytest.mark.guest
 @pytest.mark.parametrize("way", [PHASE, RUN])
 def test_control_c_while_we_get_ready(wrap: Wrap, trees: Trees, counted: Counted, way: str) -> None:
     """The command would have died of it: it is not started, and the caller sees SIGINT."""
@@ -780,7 +772,6 @@ def test_a_fault_in_any_step_after_the_start(
             assert counted.runs() == 1, (way, name)
 
 
-@pytest.mark.guest
 @pytest.mark.parametrize("script", ["exit 0", "exit 1", "kill -9 $$", "sleep 0.2; exit 101"])
 def test_a_fault_after_the_start_and_other_ends(wrap: Wrap, trees: Trees, tmp_path: Path, script: str) -> None:
     command: list[str | bytes] = ["/bin/sh", "-c", script]
@@ -790,7 +781,6 @@ def test_a_fault_after_the_start_and_other_ends(wrap: Wrap, trees: Trees, tmp_pa
         assert call(argv, tmp_path / "s").code == bare.code, name
 
 
-@pytest.mark.guest
 def test_two_faults_after_the_start(wrap: Wrap, trees: Trees, counted: Counted) -> None:
     for pair in (
         ("Meter._wait", "Meter.plain_wait"),
@@ -838,3 +828,11 @@ def test_no_call_writes_compiled_modules(wrap: Wrap, trees: Trees, counted: Coun
 
 def nothing_of(tree: Path) -> None:
     """No change."""
+
+
+def test_a_fault_right_after_the_wait(wrap: Wrap, trees: Trees, counted: Counted) -> None:
+    """The status is known and the command reaped: it cannot be asked for again."""
+    gone = "spawn.started_pid and not os.path.exists(f'/proc/{spawn.started_pid}')"
+    text = plant(H + "meter", "Meter._has_ended", "OSError()", AFTER_THE_START)
+    text += plant("time", "monotonic_ns", "MemoryError()", gone)
+    is_as_bare(counted.call(planted(wrap, trees, PHASE, counted.command, text)), counted)
