@@ -19,6 +19,7 @@ import pytest
 from calling import (
     BARE,
     ENTRANCES,
+    LANDRUN,
     PHASE,
     PLAIN,
     RUN,
