@@ -23,6 +23,7 @@ HIDDEN_SLACK_BYTES = 256 * 1024
 COUNTERS_LOST = "counters_lost_a_task: more CPU was used than they saw (a set-user-id or unreadable program was run)"
 _STRAGGLERS = "what outlived the command still adds to it"
 _NAME_MAX = 15
+_BY_WAIT, _PEAK_BY_WAIT = "wait4 rusage", "wait4 ru_maxrss"
 _CPU_NAMES = ("cpu_waited", "cpu_waited_user", "cpu_waited_system", "cpu_tree", "cpu_tree_user", "cpu_tree_system")
 
 Figures = dict[str, dict[str, Json]]
@@ -48,7 +49,7 @@ class Reached:
         self.program_ns: int | None = None
         self.program_reached: bool | None = None
         self.method = "first exec stamp"
-        self.reason = ""
+        self.reason = "where the program starts was not looked for"
 
 
 def find_program(stamps: list[perf.ExecStamp], pid: int, target: bytes | None, sandboxed: bool, lost: int) -> Reached:
@@ -111,7 +112,7 @@ def cpu(
     """CPU by wait status and by cgroup, and what their disagreement means. `faults_count` is the waited for's."""
     waited = waited_user_ns + waited_system_ns
     for name, value in zip(_CPU_NAMES[:3], (waited, waited_user_ns, waited_system_ns), strict=True):
-        figures[name] = measurement(value, "ns", "wait4 rusage")
+        figures[name] = measurement(value, "ns", _BY_WAIT)
     absent = reason or "no cgroup"
     method = "cgroup CPU" if usage is None else usage.cpu_method
     tree = None if usage is None else usage.cpu_ns
@@ -193,7 +194,7 @@ def memory(
             )
         else:
             figures[name] = measurement(split[at], "bytes", method, SAMPLED, "a peak between two samples is not seen")
-    method = "wait4 ru_maxrss"
+    method = _PEAK_BY_WAIT
     hidden = maxrss_bytes <= own_peak_bytes + HIDDEN_SLACK_BYTES
     sampled = sampler.process_peak_bytes
     if sampled is not None and (hidden or sampled > maxrss_bytes):
@@ -231,6 +232,13 @@ def disk(figures: Figures, sampler: Sampler) -> None:
     fall = max(one.free_start_bytes - one.free_min_bytes for one in sampler.disks)
     figures["disk_free_min"] = measurement(free, "bytes", "smallest statvfs sample", SAMPLED, why)
     figures["disk_peak_writable"] = measurement(fall, "bytes", "largest fall of statvfs free bytes", SAMPLED, why)
+
+
+def without_wait_status(figures: Figures) -> None:
+    """Somebody else took the status, and with it what only it tells."""
+    for name, figure in figures.items():
+        if figure["method"] in (_BY_WAIT, _PEAK_BY_WAIT):
+            figures[name] = unavailable(str(figure["unit"]), str(figure["method"]), "the wait status was lost")
 
 
 def never_started(figures: Figures) -> None:

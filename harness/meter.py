@@ -360,26 +360,35 @@ class Meter:
         if self.group is not None and self.group.dirs:
             usage = self._step("cgroup", self._usage, usage)
         target = os.path.basename(plan.target[0]) if plan.target else None
-        reached = figures.find_program(
-            stamps, child.pid, None if target is None else os.fsencode(target), plan.sandbox.kind != KIND_NONE, lost
+        sandboxed = plan.sandbox.kind != KIND_NONE
+        reached = self._step(
+            "figures",
+            lambda: figures.find_program(
+                stamps, child.pid, None if target is None else os.fsencode(target), sandboxed, lost
+            ),
+            figures.Reached(),
         )
         if child.exec_error is not None:
             reached = figures.Reached()
             reached.reason = "the command was not started"
         table: figures.Figures = {}
         name = "the program" if target is None else record.escape_text(target)
-        figures.walls(table, reached, self.exit_ns, self.started_ns, name, self.stamps.reason)
         user, system = (0, 0) if rusage is None else (round(rusage.ru_utime * 1e9), round(rusage.ru_stime * 1e9))
         faults_count = 0 if rusage is None else rusage.ru_minflt + rusage.ru_majflt
-        figures.cpu(table, usage, user, system, faults_count, self.cgroup_reason)
-        figures.counters(table, counted, child.before_exec_ns)
         maxrss = 0 if rusage is None else rusage.ru_maxrss * 1024
-        figures.memory(table, usage, self.sampler, maxrss, self.own_peak, self.cgroup_reason)
-        figures.input_output(table, usage, self.io_before, io_after)
-        figures.disk(table, self.sampler)
+        why, stamps_why, started = self.cgroup_reason, self.stamps.reason, self.started_ns
+        # One by one: a fault in one costs its figures, not the record.
+        for do in (
+            lambda: figures.walls(table, reached, self.exit_ns, started, name, stamps_why),
+            lambda: figures.cpu(table, usage, user, system, faults_count, why),
+            lambda: figures.counters(table, counted, child.before_exec_ns),
+            lambda: figures.memory(table, usage, self.sampler, maxrss, self.own_peak, why),
+            lambda: figures.input_output(table, usage, self.io_before, io_after),
+            lambda: figures.disk(table, self.sampler),
+        ):
+            self._step("figures", do, None)
         if rusage is None:
-            for lost_name in ("cpu_waited", "cpu_waited_user", "cpu_waited_system"):
-                table[lost_name] = record.unavailable("ns", "wait4 rusage", "the wait status was lost")
+            figures.without_wait_status(table)
         self._step("whole", lambda: self._whole(table), None)
         if rest:
             figures.still_growing(table)
@@ -490,9 +499,9 @@ class Meter:
             0 if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signals.SIGXCPU else 1
         ]
         seen.cpu_limit_s = None if soft == resource.RLIM_INFINITY else soft
-        value = table["cpu_waited"]["value"]
+        value = table["cpu_waited"]["value"] if "cpu_waited" in table else None
         seen.cpu_ns = value if isinstance(value, int) else None
-        free = table["disk_free_min"]["value"]
+        free = table["disk_free_min"]["value"] if "disk_free_min" in table else None
         seen.disk_free_min_bytes = free if isinstance(free, int) else None
         return seen
 

@@ -267,3 +267,11 @@ def test_what_never_started_has_no_figures() -> None:
         (None, "unavailable", "the command was not started")
     }
     assert table["cpu_tree"]["unit"] == "ns"
+
+
+def test_a_lost_wait_status_takes_along_what_only_it_tells() -> None:
+    table = a_table()
+    figures.without_wait_status(table)
+    for name in ("cpu_waited", "cpu_waited_user", "cpu_waited_system", "memory_peak_process"):
+        assert (table[name]["value"], table[name]["reason"]) == (None, "the wait status was lost")
+    assert table["cpu_tree"]["value"] == 100

@@ -347,3 +347,14 @@ def test_everything_at_once(wrap_as_nobody: Wrapper, hostile: Hostile) -> None:
     assert [fault["step"] for fault in seen.faults] == ["reserve"]
     left = {name for name, figure in seen.figures.items() if figure["value"] is not None}
     assert left == {*ALWAYS, "io_read_bytes_waited", "io_write_bytes_waited"}
+
+
+@pytest.mark.parametrize("part", ["walls", "cpu", "counters", "memory", "input_output", "disk", "find_program"])
+def test_a_fault_of_ours_in_one_figure_costs_that_figure_and_no_other(wrap: Wrapper, part: str) -> None:
+    broken = f"import proofcost.harness.figures as f; f.{part} = None"
+    call = changed(wrap, before_main=broken)(*COMMAND)
+    seen = wrap.last()
+    assert (call.status, call.stdout, call.stderr) == (3, b"out\n", b"err\n")
+    assert (seen.outcome["kind"], seen.outcome["code"]) == ("exited", 3)
+    assert seen.faults[0]["step"] == "figures"
+    assert len(seen.figures) >= 15

@@ -182,7 +182,8 @@ class Wrapper:
         mounts = {
             line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines() if " - cgroup" in line
         }
-        found = [path for mount in sorted(mounts) for path in Path(mount).rglob("proofcost*") if path.is_dir()]
+        # os.walk passes over what vanishes meanwhile.
+        found = [Path(at, name) for mount in sorted(mounts) for at, names, _ in os.walk(mount) for name in names]
         return [path for path in found if any(name in path.name for name in ours)]
 
     def with_options(self, **options: Any) -> "Wrapper":
