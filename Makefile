@@ -2,7 +2,7 @@
 
 BIN := .venv/bin
 
-.PHONY: demo test bench guest format clean
+.PHONY: demo test long bench guest format clean
 
 # The main job on an embedded default: what one proof check costs, phase by phase. A landrun that .ci/landrun brought is
 # found too.
@@ -15,6 +15,10 @@ test: .venv/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict
 	$(BIN)/pytest
+
+# Ten thousand calls one after the other: no hang, nothing left behind. Ten minutes.
+long: .venv/.dev
+	PROOFCOST_LONG=1 $(BIN)/pytest -k ten_thousand tests/test_parallel.py
 
 # What the meter itself costs, beside other tools, in one run.
 bench: .venv/.dev
