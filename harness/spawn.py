@@ -13,6 +13,10 @@ from proofcost.harness import libc, procfs
 from proofcost.harness.cgroup import Group
 from proofcost.harness.signals import SIGKILL, Inherited
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
 # The command, once it was made, and its raw wait status, once known: where the launcher looks before it would run the
 # command a second time.
 started_pid = 0
@@ -136,13 +140,12 @@ def start(child: Child, argv: list[str], inherited: Inherited, group: Group | No
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     parent = os.getpid()
     try:
-        child.pid = group.fork() if group is not None else os.fork()
+        # In one statement: whatever becomes of the lines below, a child that is not the command never sees them.
+        child.pid = (os.fork() if group is None else group.fork()) or _child(argv, inherited, group, write_end, parent)
     except BaseException:
         os.close(read_end)
         os.close(write_end)
         raise
-    if child.pid == 0:
-        _child(argv, inherited, group, write_end, parent)
     global started_pid
     started_pid = child.pid
     os.close(write_end)
@@ -164,7 +167,7 @@ def start(child: Child, argv: list[str], inherited: Inherited, group: Group | No
             child.orphan_proof = False
 
 
-def _child(argv: list[str], inherited: Inherited, group: Group | None, report: int, parent: int) -> None:
+def _child(argv: list[str], inherited: Inherited, group: Group | None, report: int, parent: int) -> "NoReturn":
     """Never returns. Nothing that is raised here may reach the parent's code."""
     code = NOT_EXECUTABLE
     try:
