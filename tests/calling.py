@@ -99,12 +99,11 @@ class Wrap:
 
 @dataclass(frozen=True)
 class Ended:
-    """What the caller saw: raw wait status, the bytes on both streams, and the caller's own pid."""
+    """What the caller saw: raw wait status, and the bytes on both streams."""
 
     status: int
     stdout: bytes
     stderr: bytes
-    caller: int
 
     @property
     def code(self) -> int:
@@ -194,7 +193,7 @@ def call(
     for stream in streams:
         os.close(stream)
     assert raw, f"no status from {argv!r} within {PATIENCE_S} s"
-    return Ended(int.from_bytes(raw, "little"), (folder / "out").read_bytes(), (folder / "err").read_bytes(), caller)
+    return Ended(int.from_bytes(raw, "little"), (folder / "out").read_bytes(), (folder / "err").read_bytes())
 
 
 @contextlib.contextmanager
