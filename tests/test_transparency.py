@@ -104,7 +104,8 @@ int main(int argc, char **argv, char **envp) {
     FILE *status = fopen("/proc/self/status", "r");
     while (fgets(line, sizeof line, status))
         if ((!strncmp(line, "Sig", 3) && strncmp(line, "SigQ", 4)) || !strncmp(line, "Shd", 3)
-            || !strncmp(line, "Cap", 3) || !strncmp(line, "NoNew", 5) || !strncmp(line, "Seccomp", 7) || !strncmp(line, "Umask", 5))
+            || !strncmp(line, "Cap", 3) || !strncmp(line, "NoNew", 5) || !strncmp(line, "Seccomp", 7)
+            || !strncmp(line, "Umask", 5))
             fputs(line, out);
     FILE *oom = fopen("/proc/self/oom_score_adj", "r");
     if (fgets(line, sizeof line, oom)) fprintf(out, "oom %s", line);

@@ -835,3 +835,19 @@ def test_a_fault_right_after_the_wait(wrap: Wrap, trees: Trees, counted: Counted
     text = plant(H + "meter", "Meter._has_ended", "OSError()", AFTER_THE_START)
     text += plant("time", "monotonic_ns", "MemoryError()", gone)
     is_as_bare(counted.call(planted(wrap, trees, PHASE, counted.command, text)), counted)
+
+
+def test_a_signal_that_a_write_of_ours_caused_is_not_the_command_s(wrap: Wrap, trees: Trees, tmp_path: Path) -> None:
+    """The kernel names the writer as its sender: taken for a caller's, SIGXFSZ would be passed on."""
+    text = """
+import os
+from proofcost.harness import perf
+_open = perf.Counters.open
+def _over_the_limit(self):
+    os.kill(os.getpid(), 25)
+    _open(self)
+perf.Counters.open = _over_the_limit
+"""
+    ended = call(planted(wrap, trees, PHASE, ["/bin/sh", "-c", "sleep 0.2; exit 42"], text), tmp_path / "s")
+    assert ended.code == 42
+    assert wrap.records()[0]["finished"]["outcome"]["cause"] == "completed"
