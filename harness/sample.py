@@ -5,6 +5,7 @@ of detail no longer matters and our own cost would.
 """
 
 import os
+import resource
 import time
 
 from proofcost.harness import procfs
@@ -15,6 +16,7 @@ PROCESSES_NS = 1_000_000_000
 LONG_RUN_NS = 600_000_000_000
 COARSER = 5
 _PROCESSES_MAX = 512
+_NEVER_NS = 1 << 62
 
 
 class Disk:
@@ -41,6 +43,7 @@ class Sampler:
     """Keeps the extremes of its samples. A sample that fails is a sample less, never an error."""
 
     __slots__ = (
+        "_cpu_budget_ns",
         "_dirs",
         "_next_fast",
         "_next_processes",
@@ -56,6 +59,7 @@ class Sampler:
     def __init__(self, dirs: dict[str, str], writable: list[str]) -> None:
         self._dirs = dirs
         self._pid = 0
+        self._cpu_budget_ns = _NEVER_NS
         self._start = self._next_fast = self._next_processes = 0
         self.split: tuple[int, int, int] | None = None
         self.process_peak_bytes: int | None = None
@@ -66,6 +70,9 @@ class Sampler:
     def begin(self, pid: int) -> None:
         """The command runs: first samples are due one interval from now."""
         self._pid = pid
+        hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+        # The command's limit is ours too: over a long idle run our samples would use it up, and our end is its end.
+        self._cpu_budget_ns = _NEVER_NS if hard < 0 else hard * 500_000_000
         self._start = time.monotonic_ns()
         self._next_fast = self._start + FAST_NS
         self._next_processes = self._start + FAST_NS
@@ -76,6 +83,9 @@ class Sampler:
 
     def tick(self) -> None:
         """Take what is due."""
+        if time.process_time_ns() > self._cpu_budget_ns:
+            self._next_fast = self._next_processes = _NEVER_NS
+            return
         now = time.monotonic_ns()
         factor = COARSER if now - self._start > LONG_RUN_NS else 1
         if now >= self._next_fast:

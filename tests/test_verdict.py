@@ -851,3 +851,12 @@ perf.Counters.open = _over_the_limit
     ended = call(planted(wrap, trees, PHASE, ["/bin/sh", "-c", "sleep 0.2; exit 42"], text), tmp_path / "s")
     assert ended.code == 42
     assert wrap.records()[0]["finished"]["outcome"]["cause"] == "completed"
+
+
+def test_our_own_samples_never_reach_the_command_s_limit_of_cpu(wrap: Wrap, trees: Trees, tmp_path: Path) -> None:
+    """Sampling costs little, but a limit is a limit: after hours, or at once when each sample is due at once."""
+    text = "from proofcost.harness import sample\nsample.FAST_NS = sample.PROCESSES_NS = 1\n"
+    argv = planted(wrap, trees, PHASE, ["/bin/sleep", "2"], text)
+    ended = call(argv, tmp_path / "s", as_child=limit(resource.RLIMIT_CPU, 1, 1))
+    assert (ended.code, ended.stderr) == (0, b"")
+    assert wrap.records()[0]["finished"]["meter_cost"]["cpu_ns"] < 900_000_000
