@@ -192,3 +192,19 @@ def test_an_unfinished_call_of_another_pid_namespace_is_left_alone(tmp_path: Pat
         assert settle.settle(str(tmp_path), session, invocation, {"unified": str(cgroup)}, "meter") is over
         assert (folder / f"{invocation}.settled.jsonl").exists() is over
         assert cgroup.exists() is not over
+
+
+def test_leftovers_of_other_stores_do_not_keep_ours_from_being_settled(tmp_path: Path) -> None:
+    session, invocation = "0123456789abcdef", "f-4000000-8a9f1ee8"  # sorts and is listed after all the others
+    folder = tmp_path / "store" / "sessions" / session
+    folder.mkdir(parents=True)
+    (folder / f"{invocation}.jsonl").write_text('{"event":"started"}\n{"event":"finished"}\n')
+    base = tmp_path / "cgroup"
+    fresh = f"{time.time_ns():x}"
+    for number in range(200):
+        (base / f"proofcost.{number:016x}.{fresh}-1-{number:08x}").mkdir(parents=True)
+    ours = base / f"proofcost.{session}.{invocation}"
+    ours.mkdir()
+    settle.pass_by(str(tmp_path / "store"), session, {"unified": str(base)}, False, "own")
+    assert (folder / f"{invocation}.settled.jsonl").exists()
+    assert not ours.exists()
