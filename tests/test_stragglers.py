@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from wrapped import IN_GUEST, PATIENCE_S, Wrapper
 
-from proofcost.harness import procfs, settle
+from proofcost.harness import cgroup, procfs, settle
 
 Hostile = Callable[[str], Path]
 
@@ -185,17 +185,19 @@ def test_an_unfinished_call_of_another_pid_namespace_is_left_alone(tmp_path: Pat
     folder.mkdir(parents=True)
     mine = procfs.pid_namespace()
     for namespace, over in (("1", False), (mine, True)):
-        cgroup = tmp_path / f"cgroup-{namespace}"
-        cgroup.mkdir()
+        group = tmp_path / f"cgroup-{namespace}"
+        group.mkdir()
         event = f'{{"event":"started","process":{{"meter_start_ticks":1,"pid_namespace":"{namespace}"}}}}\n'
         (folder / f"{invocation}.jsonl").write_text(event)
-        assert settle.settle(str(tmp_path), session, invocation, {"unified": str(cgroup)}, "meter") is over
+        assert settle.settle(str(tmp_path), session, invocation, {"unified": str(group)}, "meter") is over
         assert (folder / f"{invocation}.settled.jsonl").exists() is over
-        assert cgroup.exists() is not over
+        assert group.exists() is not over
 
 
-def test_leftovers_of_other_stores_do_not_keep_ours_from_being_settled(tmp_path: Path) -> None:
-    session, invocation = "0123456789abcdef", "f-4000000-8a9f1ee8"  # sorts and is listed after all the others
+def test_leftovers_of_other_stores_do_not_keep_ours_from_being_settled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, invocation = "0123456789abcdef", "f-4000000-8a9f1ee8"
     folder = tmp_path / "store" / "sessions" / session
     folder.mkdir(parents=True)
     (folder / f"{invocation}.jsonl").write_text('{"event":"started"}\n{"event":"finished"}\n')
@@ -205,6 +207,10 @@ def test_leftovers_of_other_stores_do_not_keep_ours_from_being_settled(tmp_path:
         (base / f"proofcost.{number:016x}.{fresh}-1-{number:08x}").mkdir(parents=True)
     ours = base / f"proofcost.{session}.{invocation}"
     ours.mkdir()
+    real = cgroup.left_over
+    monkeypatch.setattr(
+        cgroup, "left_over", lambda at, prefix: sorted(real(at, prefix), key=lambda name: session in name)
+    )
     settle.pass_by(str(tmp_path / "store"), session, {"unified": str(base)}, False, "own")
     assert (folder / f"{invocation}.settled.jsonl").exists()
     assert not ours.exists()
