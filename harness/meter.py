@@ -132,7 +132,7 @@ class Meter:
             found = session.find(plan.store, [os.fsencode(argument) for argument in plan.argv[1:]])
             self.session, known_by = found.session, found.known_by
         else:
-            self.session, known_by = plan.session, "baked"
+            self.session, known_by = plan.session, "run" if plan.entrance == "run" else "baked"
         abi = describe.landlock_abi() if sandbox.kind == "landrun" else None
         if plan.strict and sandbox.kind == "landrun" and sandbox.best_effort and abi is None:
             raise policy.MeterError(
