@@ -5,18 +5,22 @@ Three processes, as with a real judge: pytest forks the *caller*, which forks an
 around it) and passes its wait status back.
 """
 
+import atexit
 import contextlib
 import ctypes
 import json
 import os
 import resource
 import select
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +45,15 @@ def make_tree(folder: Path) -> Path:
     tree = folder / "meter"
     copy_meter(tree, tree, launchers.choose_interpreter())
     return tree
+
+
+@cache
+def shared_tree() -> Path:
+    """One for all tests that do not change it, in a folder that any user may enter."""
+    folder = Path(tempfile.mkdtemp(prefix="proofcost-tree-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder.chmod(0o755)
+    return make_tree(folder)
 
 
 @dataclass

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calling import LANDRUN, PHASE, Wrap, call, make_tree
+from calling import LANDRUN, PHASE, Wrap, call, shared_tree
 
 pytestmark = pytest.mark.real
 PYTHON = "/usr/bin/python3"
@@ -40,8 +40,8 @@ def files():
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_tree(tmp_path_factory.mktemp("tree"))
+def tree() -> Path:
+    return shared_tree()
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from calling import BARE, ENTRANCES, LANDRUN, PHASE, PLAIN, PROOFCOST, RUN, WAYS, Wrap, call, make_tree
+from calling import BARE, ENTRANCES, LANDRUN, PHASE, PLAIN, PROOFCOST, RUN, WAYS, Wrap, call, shared_tree
 
 from proofcost.adapters import landrun, phase
 from proofcost.harness import meter, spawn
@@ -15,8 +15,8 @@ from proofcost.harness.signals import Inherited
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_tree(tmp_path_factory.mktemp("tree"))
+def tree() -> Path:
+    return shared_tree()
 
 
 @pytest.fixture
@@ -121,7 +121,6 @@ def test_run_of_an_empty_name_is_a_wrong_call(tmp_path: Path, wrap: Wrap) -> Non
     assert call(wrap.argv(RUN, [""]), tmp_path / "s").code == 2
 
 
-@pytest.mark.guest
 @pytest.mark.parametrize("way", WAYS)
 def test_a_script_without_a_first_line_is_the_shell_s(tmp_path: Path, wrap: Wrap, way: str) -> None:
     script = make_script(tmp_path / "script", 'echo "$0:$1"; exit 7\n')

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from calling import LANDRUN, PHASE, Wrap, call, make_tree
+from calling import LANDRUN, PHASE, Wrap, call, shared_tree
 
 from proofcost.adapters import launchers
 
@@ -36,8 +36,8 @@ ONLY_WHEN_NEEDED = {"proofcost.harness.settle", "proofcost.harness.hostclass", "
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_tree(tmp_path_factory.mktemp("tree"))
+def tree() -> Path:
+    return shared_tree()
 
 
 def modules_of_a_call(wrap: Wrap, folder: Path, way: str) -> set[str]:

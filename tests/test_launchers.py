@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calling import ENTRANCES, LANDRUN, PHASE, PLAIN, PROOFCOST, RUN, Wrap, call, make_tree, running
+from calling import ENTRANCES, LANDRUN, PHASE, PLAIN, PROOFCOST, RUN, Wrap, call, running, shared_tree
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -18,8 +18,8 @@ from proofcost.harness import session
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_tree(tmp_path_factory.mktemp("tree"))
+def tree() -> Path:
+    return shared_tree()
 
 
 @pytest.fixture
@@ -300,7 +300,6 @@ def run(wrap: Wrap, *words: str) -> list[str | bytes]:
     return [PROOFCOST, "run", "--store", str(wrap.store), *words]
 
 
-@pytest.mark.guest
 def test_run_shows_the_judge_its_launcher_by_environment(tmp_path: Path, wrap: Wrap) -> None:
     judge = judge_script(tmp_path, '"$COMPARATOR_LANDRUN" --ro / -- /bin/sh -c "exit 3"')
     real = fake_landrun(tmp_path)

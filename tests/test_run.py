@@ -154,7 +154,6 @@ def test_a_judge_that_ends_in_time_is_not_timed_out(tmp_path: Path, wrap: Wrap) 
     assert outcome(wrap)["kind"] == "exited"
 
 
-@pytest.mark.guest
 def test_a_memory_limit_holds_or_nothing_is_started(as_root: None, tmp_path: Path, wrap: Wrap) -> None:
     eat = "x = b'x' * (200 << 20)"
     ended = call(run(wrap, "--memory", "64M", "--", "/usr/bin/python3", "-c", eat), tmp_path / "s")

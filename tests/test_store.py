@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from calling import BARE, PHASE, RUN, Wrap, call, make_tree, running, wait_for
+from calling import BARE, PHASE, RUN, Wrap, call, running, shared_tree, wait_for
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,8 +21,8 @@ from proofcost.harness import settle, store
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_tree(tmp_path_factory.mktemp("tree"))
+def tree() -> Path:
+    return shared_tree()
 
 
 @pytest.fixture
@@ -33,20 +33,13 @@ def wrap(tmp_path: Path, tree: Path) -> Wrap:
 NOBODY = 54321
 
 
-@pytest.fixture(scope="module")
-def public_tree() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="proofcost-store-"))
-    folder.chmod(0o755)
-    yield make_tree(folder)
-    shutil.rmtree(folder)
-
-
 @pytest.fixture
-def of_nobody(as_root: None, public_tree: Path) -> Wrap:
+def of_nobody(as_root: None, tree: Path) -> Iterator[Wrap]:
     """All of it belongs to an ordinary user; call with `as_nobody`."""
-    wrap = Wrap(Path(tempfile.mkdtemp(dir=public_tree.parent)), public_tree)
+    wrap = Wrap(Path(tempfile.mkdtemp(prefix="proofcost-store-")), tree)
     os.chown(wrap.folder, NOBODY, NOBODY)
-    return wrap
+    yield wrap
+    shutil.rmtree(wrap.folder)
 
 
 def as_nobody() -> None:

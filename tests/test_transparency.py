@@ -30,9 +30,9 @@ from calling import (
     compile_c,
     ignore,
     limit,
-    make_tree,
     nothing,
     running,
+    shared_tree,
     wait_for,
 )
 
@@ -127,8 +127,8 @@ def public() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def tree(public: Path) -> Path:
-    return make_tree(public)
+def tree() -> Path:
+    return shared_tree()
 
 
 @pytest.fixture(scope="module")
@@ -463,8 +463,7 @@ def the_command_of(meter: int) -> int:
     return int(wait_for(look, "the command's start"))
 
 
-@pytest.mark.guest
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [pytest.param(PHASE, marks=pytest.mark.guest), LANDRUN, RUN])
 def test_a_killed_meter_takes_the_command_with_it(tmp_path: Path, wrap: Wrap, way: str) -> None:
     """Whoever kills its child means the command. `started` stays alone: incomplete, not missing."""
     with running(wrap.argv(way, ["/bin/sleep", "30"])) as started:

@@ -18,7 +18,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from calling import ENTRANCES, LANDRUN, PHASE, PLAIN, RUN, WAYS, Ended, Wrap, call, compile_c, limit, make_tree, nothing
+from calling import (
+    ENTRANCES,
+    LANDRUN,
+    PHASE,
+    PLAIN,
+    RUN,
+    WAYS,
+    Ended,
+    Wrap,
+    call,
+    compile_c,
+    limit,
+    nothing,
+    shared_tree,
+)
 
 REFUSED = 125
 # Counts its own runs, says something on both streams, reads nothing, exits 42.
@@ -37,8 +51,8 @@ int main(int argc, char **argv) {
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_tree(tmp_path_factory.mktemp("tree"))
+def tree() -> Path:
+    return shared_tree()
 
 
 @pytest.fixture
@@ -284,8 +298,7 @@ def test_a_full_disk(wrap: Wrap, counted: Counted, small_disk: Path, way: str, s
         assert not list(small_disk.glob("store/sessions/*/*.jsonl"))
 
 
-@pytest.mark.guest
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [pytest.param(PHASE, marks=pytest.mark.guest), LANDRUN, RUN])
 def test_a_disk_that_fills_while_the_command_runs(wrap: Wrap, counted: Counted, small_disk: Path, way: str) -> None:
     """The room was reserved: `finished` is whole, and the status is the command's."""
     wrap.options["store"] = str(small_disk / "store")
@@ -393,14 +406,13 @@ def test_nobody_reads_what_we_would_say(wrap: Wrap, tmp_path: Path) -> None:
     assert ended.code == 42
 
 
-@pytest.mark.guest
-@pytest.mark.parametrize("strict", [False, True], ids=["run", "strict"])
+@pytest.mark.parametrize("strict", [pytest.param(False, marks=pytest.mark.guest), True])
 def test_no_process_can_be_made(as_root: None, strict: bool) -> None:
     """As another user, whose processes are counted: the meter becomes the command."""
     folder = Path(tempfile.mkdtemp(prefix="proofcost-nproc-"))
     try:
         folder.chmod(0o755)
-        wrap = Wrap(folder / "w", make_tree(folder), strict)
+        wrap = Wrap(folder / "w", shared_tree(), strict)
         wrap.folder.mkdir()
         os.chown(wrap.folder, 54321, 54321)
         counted = Counted(wrap.folder)
@@ -696,7 +708,6 @@ def test_a_fault_on_the_way_out_of_a_fault(wrap: Wrap, trees: Trees, counted: Co
         assert counted.runs() == 1, name
 
 
-@pytest.mark.guest
 def test_the_command_starts_with_clean_signals_after_any_fault(wrap: Wrap, trees: Trees, tmp_path: Path) -> None:
     """The launcher's own way out gives back mask and dispositions that the meter had changed by then."""
     command: list[str | bytes] = ["/bin/grep", "Sig", "/proc/self/status"]
