@@ -142,7 +142,7 @@ def test_an_installed_launcher_joins_the_nearest_run_of_its_store(tmp_path: Path
     subprocess.run(wrap.argv(RUN, other.argv(RUN, command)), check=True)
     [outer, inner] = wrap.records()
     assert session_of(outer)[0] == session_of(inner)[0]
-    assert [one["started"]["session_known_by"] for one in (outer, inner)] == ["baked", "run"]
+    assert [one["started"]["session_known_by"] for one in (outer, inner)] == ["run", "run"]
     [elsewhere] = other.records()
     assert session_of(elsewhere)[0] != session_of(outer)[0]
 
