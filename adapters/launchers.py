@@ -5,11 +5,13 @@ So they work in an empty environment. What they do stands in launcher_body.py.
 Not part of the meter: `install` and `run` use it.
 """
 
+import ast
 import os
+import re
 import stat
 import sys
 
-from proofcost.harness import session
+from proofcost.harness import procfs, session
 from proofcost.harness.version import VERSION
 
 LAUNCHERS = ("phase", "landrun")
@@ -20,6 +22,7 @@ INTERPRETER_FLAGS = session.INTERPRETER_FLAGS.decode()
 FIRST_LINE_MAX_BYTES = 255  # BINPRM_BUF_SIZE less one; 127 before Linux 5.1
 BUNDLE = "bundle"
 MINIMUM = (3, 11)
+_LAUNCHERS_DEEP = 8
 SYSTEM_PYTHON = "/usr/bin/python3"
 
 _BODY = "launcher_body.py"
@@ -173,3 +176,22 @@ def choose_interpreter() -> str:
         return real
     base = getattr(sys, "_base_executable", sys.executable) or sys.executable
     return os.path.realpath(base)
+
+
+def is_ours(path: str) -> bool:
+    """Whether a file is one of our launchers."""
+    head = procfs.read_file(path, 512)
+    return head is not None and session.LAUNCHER_MAGIC in head
+
+
+def real_behind(path: str) -> str:
+    """The real program behind a launcher of ours; any other path is returned as it is."""
+    for _ in range(_LAUNCHERS_DEEP):
+        if not is_ours(path):
+            break
+        text = (procfs.read_file(path) or b"").decode("utf-8", "surrogateescape")
+        found = re.search(r"^NAME, VERSION, STORE, REAL, STRICT, TREE = (.*)$", text, re.M)
+        if found is None:
+            break
+        path = str(ast.literal_eval(found.group(1))[3])
+    return path

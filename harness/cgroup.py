@@ -32,7 +32,8 @@ class Group:
             try:
                 os.mkdir(directory, 0o755)
             except OSError as error:
-                self.reasons[hierarchy] = f"cgroup {directory}: {os.strerror(error.errno or 0)}"
+                # The folder above, not ours: the same words for every call that it refuses.
+                self.reasons[hierarchy] = f"no cgroup below {base}: {os.strerror(error.errno or 0)}"
                 continue
             self.dirs[hierarchy] = directory
             if hierarchy == MEMORY:

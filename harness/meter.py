@@ -487,6 +487,7 @@ class Meter:
             seen.time_limit_ns = self.plan.timeout_ns
         if child.exec_error is not None:
             seen.exec_errno = child.exec_error.errno or 22
+            seen.program = record.escape_text(self.plan.argv[0])
         seen.sandboxed = self.plan.sandbox.kind != KIND_NONE
         seen.program_reached = reached.program_reached
         seen.oom_kill_count = None if usage is None else usage.oom_kill_count

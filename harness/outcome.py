@@ -40,6 +40,7 @@ class Evidence:
         "exec_errno",
         "memory_limit_scope",
         "oom_kill_count",
+        "program",
         "program_reached",
         "sandboxed",
         "time_limit_ns",
@@ -49,6 +50,7 @@ class Evidence:
         self.caller_signal: int | None = None
         self.time_limit_ns: int | None = None
         self.exec_errno: int | None = None
+        self.program = "the command"
         self.oom_kill_count: int | None = None
         # The cgroup whose own limit was hit; None while OOM kills happened: the host itself ran out (or a limit above
         # all that a container can see was hit).
@@ -58,6 +60,11 @@ class Evidence:
         self.disk_free_min_bytes: int | None = None
         self.sandboxed = False
         self.program_reached: bool | None = None
+
+
+def seconds(ns: int) -> str:
+    """Nanoseconds as seconds, exact, for a person: `1.5`."""
+    return f"{ns // 10**9}.{ns % 10**9:09d}".rstrip("0").rstrip(".")
 
 
 def judge(status: int, evidence: Evidence) -> dict[str, Json]:
@@ -71,11 +78,11 @@ def judge(status: int, evidence: Evidence) -> dict[str, Json]:
         kind, cause = NOT_STARTED, CAUSE_NOT_STARTED
         code = number = None
         signaled = False
-        said = [f"exec failed: {os.strerror(evidence.exec_errno)}"]
+        said = [f"exec of {evidence.program} failed: {os.strerror(evidence.exec_errno)}"]
     elif evidence.time_limit_ns is not None:
         kind, cause = TIMED_OUT, TIME_LIMIT
         how = "we killed it" if number is not None else "it ended by itself as we killed what was left of its tree"
-        said.append(f"our time limit of {evidence.time_limit_ns} ns for the whole command had passed, and {how}")
+        said.append(f"our time limit of {seconds(evidence.time_limit_ns)} s for the whole had passed, and {how}")
     else:
         cause = _cause(number, code, evidence, said)
     return {

@@ -56,19 +56,22 @@ def refuse_or_run(plan: Plan, inherited: signals.Inherited, fault: object, invoc
     try:
         unsafe = isinstance(fault, store.StoreError) or not plan.store
         content = mark(plan, record.escape_text(text[:500]), invocation)
-        left = store.leave_mark(None if unsafe and not _is_own_folder(plan.store) else plan.store, content)
+        left = store.leave_mark(None if unsafe and not _is_own_store(plan.store) else plan.store, content)
     except BaseException:
         left = None
     if plan.strict:
         say(f"{text}; refused (--strict), nothing was run")
         return REFUSED
-    if left is None:
+    # Who sits at a terminal is to know at once; an entrance keeps the command's stderr clean.
+    if left is None or (plan.entrance == "run" and os.isatty(2)):
         say(f"{text}; the command runs unmeasured")
     error = spawn.replace_by(plan.argv, inherited)
     say(f"{plan.argv[0]}: {os.strerror(error.errno or 0)}")
     return spawn.exit_code_of(error)
 
 
-def _is_own_folder(place: str) -> bool:
-    """A store that is unsafe for records may still take a mark, if it is a folder of ours that is no link."""
-    return bool(place) and os.path.isdir(place) and not os.path.islink(place) and os.stat(place).st_uid == os.geteuid()
+def _is_own_store(place: str) -> bool:
+    """A store that is unsafe for records may still take a mark, if it is ours, a store, and no link."""
+    if not place or not os.path.isdir(place) or os.path.islink(place) or os.stat(place).st_uid != os.geteuid():
+        return False
+    return store.is_store(place)

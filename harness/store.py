@@ -97,7 +97,7 @@ def _check_own(path: str, info: os.stat_result, uid: int) -> list[str]:
     if mode & 0o777 != 0o700:
         # Ours, with drifted modes (a same-uid process may chmod): put right, and said. Another folder is not ours to
         # change.
-        if not _is_store(path):
+        if not is_store(path):
             raise StoreError(
                 f"store {path}: not a store (mode {mode:04o}, holds other things); name an empty or new folder"
             )
@@ -125,7 +125,7 @@ def put_right(path: str) -> list[str]:
     return [f"store {path}: mode was {mode:04o}, set to 0700"]
 
 
-def _is_store(path: str) -> bool:
+def is_store(path: str) -> bool:
     """Whether a folder holds nothing but what a store holds; one that cannot be listed any more was ours."""
     try:
         return set(os.listdir(path)) <= NAMES

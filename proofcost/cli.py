@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import os
 import sys
 from typing import NoReturn
 
@@ -48,7 +49,13 @@ def main(argv: list[str] | None = None) -> int:
         if sys.stdout is not None:  # the caller closed it
             sys.stdout.flush()
     except BrokenPipeError:  # the reader of a pipe had enough
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
+    except OSError as error:  # our own output could not be written (a full disk); everything else names its file
+        if error.filename is not None:
+            raise
+        sys.stderr.write(f"proofcost: {error.strerror}\n")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
     except KeyboardInterrupt:
         return 130

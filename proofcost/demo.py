@@ -15,7 +15,7 @@ from pathlib import Path
 from proofcost.adapters import launchers
 from proofcost.harness import outcome, policy, store, whole
 from proofcost.harness.plan import Plan
-from proofcost.run import USAGE, UsageError, launcher_directory, measure, show
+from proofcost.run import USAGE, UsageError, chosen_store, launcher_directory, measure, show
 
 # What a kernel is called here, where an environment variable may name it, and its file name on PATH.
 _KERNELS = (("nanoda", "PROOFCOST_NANODA", "nanoda_bin"), ("sokonanoda", "PROOFCOST_SOKONANODA", "sokonanoda"))
@@ -67,7 +67,12 @@ def main(args: argparse.Namespace) -> int:
     if args.n < 8:
         policy.say(f"--n {args.n}: at least 8 declarations are needed")
         return USAGE
-    place = store.absolute(args.store) if args.store else store.default_place(dict(os.environ), os.geteuid())
+    try:
+        place = chosen_store(args.store)
+        store.check_place(place, [])
+    except (UsageError, store.StoreError) as error:
+        policy.say(f"{error}; nothing was run")
+        return USAGE
     session = whole.new_session()
     directory = None
     with tempfile.TemporaryDirectory(prefix="proofcost-demo-") as project:

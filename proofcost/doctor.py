@@ -17,8 +17,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 from proofcost import doctor_checks
+from proofcost.adapters import launchers
 from proofcost.doctor_checks import Check, Counter, Interpreter, Seen, Status, Tool, Tried
-from proofcost.harness import cgroup, digest, hierarchy, host, hostclass, libc, limits, perf, procfs, record, store
+from proofcost.harness import (
+    cgroup,
+    digest,
+    hierarchy,
+    host,
+    hostclass,
+    libc,
+    limits,
+    perf,
+    procfs,
+    record,
+    store,
+    whole,
+)
 from proofcost.harness.record import Json
 
 SCHEMA = 1
@@ -165,6 +179,8 @@ def look_landlock() -> dict[str, object]:
 def find_tool(name: str, variable: str | None = None, *asked: str) -> Tool | None:
     """A program from the variable or PATH, with digest, and version where it tells one without a side effect."""
     path = (os.environ.get(variable) if variable else None) or shutil.which(name)
+    if path is not None:
+        path = launchers.real_behind(path)  # our own launcher would measure the trial
     if path is None or not os.access(path, os.X_OK):
         return None
     real = os.path.realpath(path)
@@ -404,7 +420,7 @@ def look_identity(place: str) -> dict[str, object]:
 
 
 def look_launchers(directory: str) -> Tried:
-    """Start every launcher of an installation once, and hold its files to the manifest. Leaves a record of each."""
+    """Start every launcher of an installation once, as this user, and hold its files to the manifest."""
     try:
         manifest = json.loads(Path(directory, "manifest.json").read_bytes())
         files, marks = dict(manifest["files"]), Path(manifest["store"], "marks")
@@ -422,11 +438,14 @@ def look_launchers(directory: str) -> Tried:
             return Tried(False, f"{name} ended with {status}: {said.strip()[:200]}")
     if marks.is_dir() and len(list(marks.glob("*"))) > before:
         return Tried(False, f"the command ran, but unmeasured: see the newest file in {marks}")
+    # The trial's own session, named after this very process, is no judge's.
+    trial = whole.new_session()
+    shutil.rmtree(Path(manifest["store"], "sessions", trial), ignore_errors=True)
     off = "switched off (--on brings measuring back)" if Path(directory, "phase.measuring").exists() else "measuring"
-    return Tried(True, f"each started once, as installed, {off}")
+    return Tried(True, f"each started once as user {os.geteuid()}, as installed, {off}")
 
 
-def look(place: str, launchers: str | None = None) -> Seen:
+def look(place: str, installed: str | None = None) -> Seen:
     """Look at this host, with the store at `place` and the launchers in a directory, if any."""
     counters, stamps = look_counters()
     parts: list[Callable[[], dict[str, object]]] = [
@@ -442,8 +461,8 @@ def look(place: str, launchers: str | None = None) -> Seen:
     seen: dict[str, object] = {"counters": counters, "stamps": stamps}
     for part in parts:
         seen.update(part())
-    if launchers is not None:
-        seen.update({"launchers": look_launchers(launchers), "launchers_directory": launchers})
+    if installed is not None:
+        seen.update({"launchers": look_launchers(installed), "launchers_directory": installed})
     return Seen(**seen)  # type: ignore[arg-type]
 
 
@@ -510,7 +529,11 @@ def as_json(checks: list[Check], place: str) -> str:
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
     """Add `doctor` to the command line; the chosen command's function is `args.run`."""
-    parser = subparsers.add_parser("doctor", help="can this host measure and sandbox?", description=__doc__)
+    parser = subparsers.add_parser(
+        "doctor",
+        help="can this host measure and sandbox?",
+        description="Can this host measure and sandbox: what was seen, why it matters, how to mend it.",
+    )
     parser.add_argument("--store", metavar="PATH", help="the store to look at (default: where records go)")
     parser.add_argument("--launchers", metavar="DIR", help="start the launchers that `install` wrote into DIR once")
     parser.add_argument("--json", action="store_true", help="machine-readable")
@@ -520,6 +543,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def main(args: argparse.Namespace) -> int:
     """Look, show, and say 1 when measuring here would be wrong."""
+    if args.store == "":
+        print("proofcost: --store '': empty; name a folder, or leave the option out", file=sys.stderr)
+        return 2
     place = os.path.abspath(args.store) if args.store else store.default_place(dict(os.environ), os.geteuid())
     checks = doctor_checks.examine(look(place, args.launchers and os.path.abspath(args.launchers)))
     if args.json:

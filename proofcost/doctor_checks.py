@@ -261,12 +261,10 @@ def cgroup(seen: Seen) -> Check:
         "memory_peak": seen.cgroup_memory_peak,
     }
     delegate = (
-        "sudo proofcost run -- JUDGE"
+        "systemd-run --user --scope -p Delegate=yes -- proofcost run -- JUDGE (as root only on a disposable machine)"
         if seen.uid
         else "mount cgroup2 (or start the container with --cgroupns=private and a writable /sys/fs/cgroup)"
     )
-    if seen.uid:
-        delegate += ", or: systemd-run --user --scope -p Delegate=yes -- proofcost run -- JUDGE"
     said = "; ".join(seen.cgroup_reasons.values()) or "nothing mounted that can be used"
     if not seen.cgroup_made:
         return Check(name, Status.WARN, f"{seen.cgroup_kind}: none could be made ({said})", why, delegate, facts)

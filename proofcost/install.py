@@ -73,7 +73,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--off", action="store_true", help="make the launchers in DIR plain execs, at once")
     which.add_argument("--on", action="store_true", help="measure again after --off")
-    which.add_argument("--undo", action="store_true", help="remove what install wrote into DIR; the store stays")
+    which.add_argument(
+        "--undo",
+        action="store_true",
+        help="remove what install wrote into DIR (take it out of the judge first); the store stays",
+    )
     parser.set_defaults(run=main)
 
 
@@ -90,6 +94,8 @@ def main(args: argparse.Namespace) -> int:
     except (InstallError, store.StoreError) as error:
         policy.say(str(error))
         return USAGE_ERROR
+    except BrokenPipeError:  # the reader of our report had enough; everything is written by then
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     except OSError as error:
         policy.say(f"{error.filename or directory}: {error.strerror}; nothing more was changed")
         return USAGE_ERROR
@@ -98,6 +104,8 @@ def main(args: argparse.Namespace) -> int:
 
 def install(directory: Path, args: argparse.Namespace) -> None:
     """Write everything, then the manifest, then say what to paste. Raises InstallError, StoreError, OSError."""
+    if args.store == "":
+        raise InstallError("--store '': empty; name a folder, or leave the option out")
     place = store.absolute(args.store) if args.store else store.default_place(dict(os.environ), os.geteuid())
     if store.is_inside(str(directory), place) or store.is_inside(place, str(directory / METER)):
         raise InstallError(f"{directory}: the store ({place}) may hold nothing executable; choose a folder outside it")
@@ -111,7 +119,7 @@ def install(directory: Path, args: argparse.Namespace) -> None:
     interpreter = launchers.choose_interpreter()
     if not launchers.fits_first_line(interpreter):
         raise InstallError(f"{interpreter!r}: too long, or with blanks, for a `#!` line; use a Python at another path")
-    hook = None if args.comparator is None else comparator.has_hook(args.comparator)
+    hook = None if args.comparator is None else look_for_hook(args.comparator)
     made = not directory.exists()
     directory.mkdir(parents=True, exist_ok=True)
     if made:
@@ -167,6 +175,15 @@ def exchange(fresh: Path, used: Path) -> None:
         # A file system or C library that cannot: a call in between runs unmeasured.
         used.rename(fresh.with_name(fresh.name + ".old"))
     fresh.rename(used)
+
+
+def look_for_hook(path: str) -> bool:
+    """Whether that comparator has the measurement hook. Raises InstallError when it cannot be read."""
+    try:
+        return comparator.has_hook(path)
+    except OSError as error:
+        why = error.strerror
+        raise InstallError(f"--comparator {path!r}: {why}; name the comparator's program, or leave it out") from None
 
 
 def copy_meter(fresh: Path, place: Path, interpreter: str) -> str:
@@ -265,6 +282,7 @@ def switch(directory: Path, on: bool) -> None:
 def undo(directory: Path) -> None:
     """Remove exactly what install wrote."""
     content = read_manifest(directory)
+    print("A judge whose configuration still names these launchers fails from now on: take the lines out first.")
     for name in launchers.LAUNCHERS:
         (directory / name).unlink(missing_ok=True)
         (directory / f"{name}.measuring").unlink(missing_ok=True)
@@ -275,7 +293,6 @@ def undo(directory: Path) -> None:
         directory.rmdir()
     kept = f"; kept what is not ours: {', '.join(left)}" if left else ""
     print(f"{directory}: removed{kept}. Records stay in {content.get('store')}.")
-    print("Take the lines out of the judge's configuration.")
 
 
 _UNIT = """
@@ -283,7 +300,7 @@ Under systemd on a cgroup v2 host, for the memory of each call's whole tree: del
     [Service]
     Delegate=yes
     DelegateSubgroup=judge
-    ExecStart=proofcost run -- JUDGE
+    ExecStart={command} run -- JUDGE
 (DelegateSubgroup needs systemd 254; before that start the judge from a shell that moves itself into a leaf first)"""
 
 
@@ -299,6 +316,9 @@ def report(
     for path in (interpreter, str(directory), place):
         if not launchers.is_root_owned(path):
             print(f"note        {path} can be changed by others than root: good on a desk, not in a judge that matters")
+    uid = os.geteuid()
+    print(f"note        records are kept only for calls made as user {uid}, the store's owner; other users' calls run")
+    print("            unmeasured. Install as the user the judge runs as, with a store of that user")
     if not os.path.isabs(landrun):
         print("warning     no landrun found: each call looks on the judge's PATH, and fails where there is none")
     print()
@@ -311,7 +331,7 @@ def report(
         print(f'    "measurement_command": {json.dumps([str(phase)])}')
         print("            or, for any comparator and with its challenge calls, in its environment:")
     print(f"    COMPARATOR_LANDRUN={shim}")
-    print(_UNIT)
+    print(_UNIT.format(command=os.path.abspath(sys.argv[0])))
     print(f"\nswitch off at once: proofcost install {directory} --off   remove: proofcost install {directory} --undo")
 
 

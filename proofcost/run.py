@@ -38,6 +38,7 @@ _EXEC_DIRECTORIES = ("XDG_RUNTIME_DIR", "TMPDIR")
 
 
 USAGE = 2
+LABEL_MAX = 1024
 
 
 class UsageError(Exception):
@@ -58,7 +59,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--store", metavar="DIR", help="where records go (default: $PROOFCOST_STORE, else by user)")
     parser.add_argument("--timeout", metavar="T", help="kill the judge and all it started after T (90, 90s, 15m, 2h)")
     parser.add_argument(
-        "--memory", metavar="M", help="limit the judge and all it starts to M (8G, 512M), swap included"
+        "--memory",
+        metavar="M",
+        help="limit the judge and all it starts to M (512M = 512 million bytes, 8Gi = 8 x 2^30), swap included",
     )
     parser.add_argument("--strict", action="store_true", help="refuse (exit 125) rather than run unmeasured")
     parser.add_argument(
@@ -82,11 +85,15 @@ def parse_labels(given: list[str]) -> dict[str, Json]:
         key, equals, value = word.partition("=")
         if not equals or not key:
             raise UsageError(f"label {word!r}: not of the form KEY=VALUE; write for example -l kernel=nanoda")
+        if len(word) > LABEL_MAX:
+            raise UsageError(f"label {word[:40]!r}...: {len(word)} characters; at most {LABEL_MAX}")
+        if escape_text(key) in labels:
+            raise UsageError(f"label {key!r}: given twice; give it once")
         labels[escape_text(key)] = escape_text(value)
     return labels
 
 
-_TIME_UNITS = {"": 10**9, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "ms": 10**6}
+_TIME_UNITS = {"": 10**9, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9, "ms": 10**6}
 _BYTE_UNITS = {
     "": 1,
     "K": 10**3,
@@ -100,22 +107,23 @@ _BYTE_UNITS = {
 }
 
 
+_DIGITS_MAX = 40
+
+
 def parse_quantity(text: str, units: dict[str, int], option: str, example: str) -> int:
-    """A positive whole number with a unit of `units`, in the smallest unit. Raises UsageError."""
+    """A positive number with a unit of `units`, in the smallest unit, rounded down. Raises UsageError."""
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
     unit = text[len(digits) :]
     unit = unit.removesuffix("B") if unit not in units else unit
-    if (
-        not digits.isascii()
-        or not digits.isdigit()
-        or unit not in units
-        or int(digits) == 0
-        or int(digits) * units[unit] >= 1 << 63
-    ):
-        raise UsageError(
-            f"{option} {text!r}: not a positive whole number with a unit of {', '.join(filter(None, units))}; {example}"
-        )
-    return int(digits) * units[unit]
+    whole_part, _, fraction = digits.partition(".")
+    plain = digits.isascii() and whole_part.isdigit() and (fraction.isdigit() or digits == whole_part)
+    if not plain or len(digits) > _DIGITS_MAX or unit not in units:
+        known = ", ".join(filter(None, units))
+        raise UsageError(f"{option} {text[:40]!r}: not a positive number with a unit of {known}; {example}")
+    value: int = int(whole_part + fraction) * units[unit] // 10 ** len(fraction)
+    if not 0 < value < 1 << 63:
+        raise UsageError(f"{option} {text!r}: too small or too large; {example}")
+    return value
 
 
 def find_command(words: list[str]) -> list[str]:
@@ -167,15 +175,26 @@ def write_launchers(plan: Plan, directory: str, shims: str) -> dict[str, str]:
     options.kill_stragglers, options.cgroup = plan.kill_stragglers, plan.cgroup
     changed: dict[str, str] = {}
     for variable, name in _SHIMMED.items():
-        real = os.environ.get(variable) or name
-        found = spawn.find_program(real)
+        found = spawn.find_program(os.environ.get(variable) or name)
+        if found is None:
+            continue  # the judge fails to find it in its own words, as without us
         path = os.path.join(directory, name)
-        launchers.write(path, launchers.text_of(name, os.path.abspath(found) if found else real, options))
-        if shims == "env":
+        launchers.write(path, launchers.text_of(name, os.path.abspath(found), options))
+        # By PATH, a variable that is set all the same would lead past us.
+        if shims == "env" or os.environ.get(variable):
             changed[variable] = path
     if shims == "path":
         changed["PATH"] = directory + os.pathsep + os.environ.get("PATH", os.defpath)
     return changed
+
+
+def chosen_store(named: str | None) -> str:
+    """--store, else the default place. Raises UsageError."""
+    if named is None:
+        return store.default_place(dict(os.environ), os.geteuid())
+    if not named:
+        raise UsageError("--store '': empty; name a folder, or leave the option out")
+    return store.absolute(named)
 
 
 def fill(plan: Plan, args: argparse.Namespace) -> None:
@@ -186,7 +205,7 @@ def fill(plan: Plan, args: argparse.Namespace) -> None:
         plan.timeout_ns = parse_quantity(args.timeout, _TIME_UNITS, "--timeout", "write for example --timeout 15m")
     if args.memory is not None:
         plan.memory_limit_bytes = parse_quantity(args.memory, _BYTE_UNITS, "--memory", "write for example --memory 8G")
-    plan.store = store.absolute(args.store) if args.store else store.default_place(dict(os.environ), os.geteuid())
+    plan.store = chosen_store(args.store)
     plan.phase_understood, plan.phase_known_by = "whole", "run"
     plan.target = plan.argv
     plan.judge_config = judge_config(plan.argv)
@@ -202,6 +221,7 @@ def main(args: argparse.Namespace) -> int:
         policy.say(str(error))
         return USAGE
     if os.isatty(2):
+        sys.stderr.write("\n")
         show(plan, sys.stderr)
     if os.WIFSIGNALED(status):
         signals.die_by(os.WTERMSIG(status))
@@ -255,6 +275,8 @@ def measure(plan: Plan, shims: str, complete: Callable[[], None] | None = None) 
     undo()
     if one.child.exec_error is not None:
         policy.say(f"{plan.argv[0]}: {os.strerror(one.child.exec_error.errno or 0)}")
+    if one.timed_out:
+        policy.say(f"time limit of {outcome.seconds(plan.timeout_ns or 0)} s: the judge and all it started were killed")
     # What was sent to a judge that had ended is nobody's any more, and must not end us instead.
     while signals.take(0) is not None:
         pass

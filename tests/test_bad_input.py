@@ -12,6 +12,7 @@ from proofcost.adapters import landrun, phase
 from proofcost.harness import meter, spawn
 from proofcost.harness.plan import Plan
 from proofcost.harness.signals import Inherited
+from proofcost.run import _BYTE_UNITS, _TIME_UNITS, parse_quantity
 
 
 @pytest.fixture(scope="module")
@@ -217,8 +218,11 @@ WRONG_CALLS: list[tuple[tuple[str, ...], str]] = [
     (("/bin/touch", "{ran}"), "put `--`"),
     (("-l", "novalue", *STARTS), "KEY=VALUE"),
     (("-l", "=x", *STARTS), "KEY=VALUE"),
-    *(((f"--timeout={value}", *STARTS), "--timeout") for value in ("soon", "0", "-1", "9" * 30, "1.5s", "")),
-    *(((f"--memory={value}", *STARTS), "--memory") for value in ("8X", "1.5G", "\u0663G", "-1", "0")),
+    *(
+        ((f"--timeout={value}", *STARTS), "--timeout")
+        for value in ("soon", "0", "-1", "9" * 30, "1.5.0s", ".5s", "1e3", "")
+    ),
+    *(((f"--memory={value}", *STARTS), "--memory") for value in ("8X", "0.4", "\u0663G", "-1", "0")),
     (("--bogus", *STARTS), "--bogus"),
     (("--cgroup", "maybe", *STARTS), "--cgroup"),
     (("--shims", "all", *STARTS), "--shims"),
@@ -323,3 +327,18 @@ def test_a_signal_before_anything_was_read_ends_us(tmp_path: Path, wrap: Wrap) -
         with subprocess.Popen(wrap.argv(way, ["/bin/sleep", "5"])) as started:
             started.send_signal(signal.SIGTERM)
             assert started.wait(timeout=4) in (-15, 143)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("90", 90 * 10**9), ("1.5s", 1_500_000_000), ("250ms", 250_000_000), ("2h", 7200 * 10**9), ("1d", 86400 * 10**9)],
+)
+def test_times_as_people_write_them(text: str, value: int) -> None:
+    assert parse_quantity(text, _TIME_UNITS, "--timeout", "") == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("1.5G", 1_500_000_000), ("8Gi", 8 << 30), ("512MB", 512_000_000), ("1Ki", 1024)]
+)
+def test_sizes_as_people_write_them(text: str, value: int) -> None:
+    assert parse_quantity(text, _BYTE_UNITS, "--memory", "") == value

@@ -83,7 +83,7 @@ def test_what_cannot_be_made_is_left_out_with_its_reason(tmp_path: Path) -> None
     made = cgroup.Group("v2")
     made.make({UNIFIED: str(tmp_path / "missing"), MEMORY: str(tmp_path)}, "x")
     assert made.dirs == {MEMORY: str(tmp_path / "x")}
-    assert made.reasons == {UNIFIED: f"cgroup {tmp_path}/missing/x: No such file or directory"}
+    assert made.reasons == {UNIFIED: f"no cgroup below {tmp_path}/missing: No such file or directory"}
 
 
 def test_a_directory_that_is_gone_is_removed(tmp_path: Path) -> None:

@@ -336,12 +336,31 @@ def test_run_by_none_changes_no_variable(tmp_path: Path, wrap: Wrap) -> None:
 
 @pytest.mark.parametrize("shims", ["env", "path"])
 def test_run_changes_its_one_variable_and_no_other(tmp_path: Path, wrap: Wrap, shims: str) -> None:
-    env = (b"PATH=/usr/bin:/bin", b"A=1", b"A=2", b"no-equals", b"LC_CTYPE=C", b"Z=1")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/landrun").symlink_to("/bin/true")
+    path = b"PATH=%s:/usr/bin:/bin" % bytes(tmp_path / "bin")
+    env = (path, b"A=1", b"A=2", b"no-equals", b"LC_CTYPE=C", b"Z=1")
     ended = call(run(wrap, "--shims", shims, "--", "/bin/cat", "/proc/self/environ"), tmp_path / "s", env)
     seen = ended.stdout.split(b"\0")[:-1]
     changed = b"COMPARATOR_LANDRUN=" if shims == "env" else b"PATH="
     assert [entry for entry in seen if not entry.startswith(changed)] == [e for e in env if not e.startswith(changed)]
     assert len([entry for entry in seen if entry.startswith(changed)]) == 1
+
+
+def test_without_a_landrun_the_judge_finds_none_in_its_own_words(tmp_path: Path, wrap: Wrap) -> None:
+    """A launcher around nothing would end with a silent 127, which a judge reads as a rejection."""
+    judge = '"${COMPARATOR_LANDRUN:-landrun}" --version'
+    bare = call(["/bin/sh", "-c", judge], tmp_path / "bare", PLAIN)
+    assert call(run(wrap, "--", "/bin/sh", "-c", judge), tmp_path / "s", PLAIN) == bare
+    assert bare.code == 127
+    assert b"landrun" in bare.stderr
+
+
+def test_by_path_a_variable_that_is_set_leads_to_us_too(tmp_path: Path, wrap: Wrap) -> None:
+    judge = judge_script(tmp_path, '"$COMPARATOR_LANDRUN" --ro / -- /bin/sh -c "exit 3"')
+    env = (*PLAIN, b"COMPARATOR_LANDRUN=" + bytes(fake_landrun(tmp_path)))
+    ended = call(run(wrap, "--shims", "path", "--", judge), tmp_path / "s", env)
+    assert (ended.code, entrances(wrap).count("landrun")) == (3, 1)
 
 
 def test_run_inside_run_uses_the_first_one_s_launcher_as_its_real_one(tmp_path: Path, wrap: Wrap) -> None:

@@ -228,7 +228,9 @@ def test_sigpipe_is_ignored_as_under_lean(bench: Bench) -> None:
     # A shell script, since Python ignores SIGPIPE by itself.
     landrun = bench.kernel("sh-landrun", f"grep SigIgn /proc/self/status > {log}; exit 1")
     bench.judge(bench.write_config(), environment={"COMPARATOR_LANDRUN": landrun})
-    assert int(log.read_text().split()[1], 16) == 1 << (signal.SIGPIPE - 1)
+    ignored = int(log.read_text().split()[1], 16)
+    # 32 and 33 are libc's own: whoever started us by posix_spawn may have left them ignored.
+    assert ignored & ((1 << 31) - 1) == 1 << (signal.SIGPIPE - 1)
 
 
 def test_export_stderr_is_printed_afterwards(bench: Bench) -> None:
