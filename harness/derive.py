@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from proofcost.harness.decode import Problem, ProblemKind, plain, unescape
-from proofcost.harness.merged import Record, text_at, value_at
+from proofcost.harness.merged import Record, integer_at, text_at, value_at
 
 SOLUTION_PHASES = frozenset({"build", "export", "check", "checker"})
 """The phases that make up what a submission costs its judge."""
@@ -19,6 +19,13 @@ SOLUTION_PHASES = frozenset({"build", "export", "check", "checker"})
 def whole_of(records: Iterable[Record]) -> Record | None:
     """The record of the judge itself among the records of one session."""
     return next((record for record in records if record.phase_understood == "whole"), None)
+
+
+def calls_of(records: Iterable[Record]) -> tuple[Record, ...]:
+    """The calls of one session, by start: the judge's own record is none. The first is number 1 for people."""
+    made = tuple(records)
+    whole = whole_of(made)
+    return tuple(record for record in made if record is not whole)
 
 
 def judge_config(whole: Record | None) -> dict[str, Any] | None:
@@ -109,10 +116,34 @@ def labels_of(raw: Any) -> dict[str, str]:
     return {key: value for key, value in raw.items() if isinstance(value, str)} if isinstance(raw, dict) else {}
 
 
+def _beside(record: Record, others: Iterable[Record]) -> tuple[str, ...]:
+    """The calls whose leavings `record` ran beside.
+
+    A meter settles what has ended before it starts its command: what is settled later had not ended by then.
+    """
+    exit_seen = integer_at(record.finished, "clocks", "monotonic_ns")
+    wall = record.measurement("wall_command")
+    if exit_seen is None or wall is None or wall.value is None:
+        return ()
+    began = exit_seen - wall.value
+    found = []
+    for other in others:
+        left = value_at(other.finished, "stragglers")
+        ended = integer_at(other.finished, "clocks", "monotonic_ns")
+        settled = integer_at(other.settled, "clocks", "monotonic_ns")
+        if other is record or not integer_at(left, "count") or text_at(left, "action") != "reported" or ended is None:
+            continue
+        same_clock = value_at(other.started, "host", "boot_id") == value_at(record.started, "host", "boot_id")
+        if same_clock and ended <= began and (settled is None or settled > began):
+            found.append(other.invocation)
+    return tuple(found)
+
+
 def derive(records: Sequence[Record], session_labels: Mapping[str, str] | None = None) -> tuple[Record, ...]:
     """The records of one session with their derived fields filled in."""
     whole = whole_of(records)
     config, order = judge_config(whole), _sides_by_order(records)
+    outlived = [record for record in records if integer_at(record.finished, "stragglers", "count")]
     common = {**(session_labels or {}), **(labels_of(whole.started.get("labels")) if whole is not None else {})}
     made: list[Record] = []
     for record in records:
@@ -133,6 +164,7 @@ def derive(records: Sequence[Record], session_labels: Mapping[str, str] | None =
                 side_known_by=side_known_by,
                 kernel=kernel,
                 kernel_known_by=known_by if kernel is not None else None,
+                beside=_beside(record, outlived),
                 labels={**common, **labels_of(record.started.get("labels"))},
             )
         )

@@ -15,13 +15,14 @@ class JudgeSelf:
     """What the judge used beside the calls it made: an upper bound for a kernel that runs inside its process.
 
     `meters_ns` and `meters_cpu_ns` are our own meters' wall and CPU inside these figures (ns); they are not subtracted.
+    None: not known, since the record of a call does not tell its meter's cost.
     """
 
     wall: Measurement
     cpu: Measurement
     memory: Measurement
-    meters_ns: int
-    meters_cpu_ns: int
+    meters_ns: int | None
+    meters_cpu_ns: int | None
 
 
 def _unavailable(name: str, unit: str, reason: str) -> Measurement:
@@ -89,5 +90,10 @@ def judge_self(records: Sequence[Record]) -> JudgeSelf | None:
     no_memory = "needs cgroups: a peak cannot be found by subtraction"
     memory = whole.measurement("memory_peak_judge_self") or _unavailable("memory_peak_judge_self", "bytes", no_memory)
     costs = [value_at(call.finished, "meter_cost") for call in calls]
-    meters = sum((integer_at(cost, "before_ns") or 0) + (integer_at(cost, "after_ns") or 0) for cost in costs)
-    return JudgeSelf(wall, cpu, memory, meters, sum(integer_at(cost, "cpu_ns") or 0 for cost in costs))
+    meters = _sum([integer_at(cost, name) for cost in costs for name in ("before_ns", "after_ns")])
+    return JudgeSelf(wall, cpu, memory, meters, _sum([integer_at(cost, "cpu_ns") for cost in costs]))
+
+
+def _sum(parts: Sequence[int | None]) -> int | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None

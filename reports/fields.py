@@ -17,6 +17,8 @@ from proofcost.reports.units import human, when
 MAX_TEXT = 400
 """Longest single value shown, in characters; `--json` has all of it."""
 
+PAGES_ELSEWHERE = "larger than memory_peak_tree, as pages that another cgroup used first are charged to that one"
+
 ENVELOPE = ("schema", "event", "invocation", "session")
 
 
@@ -84,7 +86,11 @@ def _sections(record: Record, ascii_only: bool) -> Iterator[tuple[str, list[tupl
     outcome.extend(_lines(record.outcome or {}, ascii_only))
     yield "outcome", outcome
     figures = record.measurements()
-    yield "measurements", [(inert(name, None, ascii_only), _figure(one, ascii_only)) for name, one in figures.items()]
+    lines = {name: _figure(one, ascii_only) for name, one in figures.items()}
+    largest, tree = figures.get("memory_peak_process"), figures.get("memory_peak_tree")
+    if largest is not None and tree is not None and (largest.value or 0) > (tree.value or largest.value or 0):
+        lines[largest.name] += f"; {PAGES_ELSEWHERE}"
+    yield "measurements", [(inert(name, None, ascii_only), text) for name, text in lines.items()]
     for title, event in (("started", record.started), ("finished", record.finished), ("settled", record.settled)):
         if event is None:
             continue

@@ -7,14 +7,18 @@ from dataclasses import dataclass
 
 from proofcost.harness.derive import SOLUTION_PHASES
 from proofcost.harness.merged import Measurement, Record
+from proofcost.reports.units import human
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What one table cell shows: a measurement, and what to say about having taken this one. None: nothing to show."""
+    """What one table cell shows: a measurement (None: nothing to show), and what must be said of it."""
 
     shown: Measurement | None
     remark: str | None = None
+    """What this figure is, where it is another one than its column's, or what a reader must know of it."""
+    reason: str | None = None
+    """Why it stands for the column's own figure."""
 
 
 def is_known(found: Measurement | None) -> bool:
@@ -27,11 +31,11 @@ def missing_reason(found: Measurement | None) -> str:
 
 
 def _first(record: Record, lead: str, second: str, remark: str) -> Figure:
-    """The leading figure, else the second one with a remark that names the reason."""
+    """The leading figure, else the second one with a remark and the reason."""
     first, other = record.measurement(lead), record.measurement(second)
     if is_known(first) or not is_known(other):
         return Figure(first if first is not None else other)
-    return Figure(other, f"{remark}: {missing_reason(first)}")
+    return Figure(other, remark, missing_reason(first))
 
 
 def wall(record: Record) -> Figure:
@@ -47,7 +51,15 @@ def cpu(record: Record) -> Figure:
 
 
 def memory(record: Record) -> Figure:
-    return Figure(record.measurement("memory_peak_tree"))
+    """`memory_peak_tree`; where it is missing `memory_peak_process`. Says when it is mostly page cache."""
+    figure = _first(record, "memory_peak_tree", "memory_peak_process", "memory of the largest single process")
+    peak, cache = figure.shown, record.measurement("memory_file_tree")
+    if figure.remark is not None or peak is None or not peak.value or cache is None or cache.value is None:
+        return figure
+    if 2 * cache.value < peak.value:
+        return figure
+    said = f"{human(cache.value, cache.unit, True)} of {human(peak.value, peak.unit, True)}"
+    return Figure(peak, f"mostly page cache: {said}")
 
 
 def instructions(record: Record) -> Figure:

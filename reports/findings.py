@@ -124,6 +124,7 @@ def merged_object(record: Record) -> dict[str, Any]:
             "side_known_by": record.side_known_by,
             "kernel": record.kernel,
             "kernel_known_by": record.kernel_known_by,
+            "beside_stragglers_of": list(record.beside),
             "labels": record.labels,
         },
         "measurements": {

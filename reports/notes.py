@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from proofcost.reports.figures import Figure, missing_reason
@@ -34,8 +36,11 @@ LONG_REASONS = {
     "counter_not_reported": "the kernel did not report it (counter_not_reported)",
 }
 
+MEMORY = "peak of the call's whole tree, page cache included (who reads a file first is charged for it)"
+"""What a memory figure by cgroup is."""
+
 ANOTHER = "*"
-"""Beside a figure that is not the one its column names; a note says which it is."""
+"""Beside a figure that is not the one its column names, or that is not what it looks like; a note says more."""
 
 
 @dataclass(slots=True)
@@ -43,7 +48,12 @@ class Notes:
     """Footnotes and signs of one table as they come up."""
 
     ascii_only: bool
-    notes: list[str] = field(default_factory=list)
+    calls: int = 0
+    """Rows of the table that are calls."""
+    notes: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    """What is said -> of what (a column's name, say) by what stands before those: `total of `, or nothing."""
+    said_of: Counter[str] = field(default_factory=Counter)
+    """What is said -> of how many calls."""
     signs: set[str] = field(default_factory=set)
     legend: dict[str, str] = field(default_factory=dict)
     """What is shown -> what it means."""
@@ -52,11 +62,18 @@ class Notes:
     def dash(self) -> str:
         return "-" if self.ascii_only else "\u2013"
 
-    def note(self, text: str) -> int:
-        """The number of the footnote of this text."""
-        if text not in self.notes:
-            self.notes.append(text)
-        return self.notes.index(text) + 1
+    def note(self, text: str, subjects: Iterable[tuple[str, str]] = (), call: bool = False) -> int:
+        """The number of the footnote of this text, which all rows of the table share.
+
+        `subjects`: what it is said of, each with what stands before its name. `call`: it is said of a call.
+        """
+        said = self.notes.setdefault(text, {})
+        for of, subject in subjects:
+            names = said.setdefault(of, [])
+            if subject not in names and subject not in said.get("", ()):
+                names.append(subject)
+        self.said_of[text] += call
+        return list(self.notes).index(text) + 1
 
     def sign(self, status: str) -> str:
         if status not in SIGNS:
@@ -71,7 +88,13 @@ class Notes:
         """The legend and the footnotes."""
         signs = [f"{SIGNS[status][self.ascii_only]}: {SIGNS[status][2]}" for status in SIGNS if status in self.signs]
         legend = [f"{shown}: {meaning}" for shown, meaning in self.legend.items()]
-        return [*signs, *legend, *(f"[{number}] {text}" for number, text in enumerate(self.notes, 1))]
+        return [*signs, *legend, *(f"[{number}] {self._line(text)}" for number, text in enumerate(self.notes, 1))]
+
+    def _line(self, text: str) -> str:
+        subjects = ", ".join(f"{of}{', '.join(names)}" for of, names in self.notes[text].items() if names)
+        if not subjects:
+            return text
+        return f"{subjects}: {text}" + (" (all calls)" if 1 < self.calls == self.said_of[text] else "")
 
 
 @dataclass(slots=True)
@@ -81,13 +104,15 @@ class RowNotes:
     notes: Notes
     of: str = ""
     """Stands before the column's name in every footnote: `total of `, say."""
-    said: dict[str, list[str]] = field(default_factory=dict)
-    """What is said -> the columns it is said of; none where it names its figure itself."""
+    call: bool = False
+    """Whether the row is a call."""
+    said: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    """What is said -> what it is said of, as `Notes.note` takes it; nothing where it names its figure itself."""
 
     def say(self, text: str, column: str | None = None) -> None:
-        columns = self.said.setdefault(text, [])
+        subjects = self.said.setdefault(text, [])
         if column is not None:
-            columns.append(column)
+            subjects.append((self.of, column))
 
     def figure(self, column: str, figure: Figure) -> str:
         """A table cell."""
@@ -103,15 +128,19 @@ class RowNotes:
         if shown.status in ("lower_bound", "upper_bound", "contradicted") and shown.reason is not None:
             self.say(self._reason(shown.reason), column)
         if figure.remark is not None:
-            notes.legend[ANOTHER] = "not the figure this column has elsewhere: the note says which"
-            self.say(notes.text(figure.remark, 240))
+            notes.legend[ANOTHER] = "read the note before comparing this figure"
+            if figure.reason is None:
+                self.say(figure.remark)
+            else:
+                self.said.setdefault(self._reason(figure.reason), []).append(("", figure.remark))
             text += ANOTHER
+        if column == "memory" and "cgroup" in shown.method:
+            notes.legend[column] = MEMORY
         return text
 
     def references(self) -> str:
         """The references to all that was said of this row, to stand behind its last cell; empty where nothing was."""
-        texts = (f"{self.of}{', '.join(columns)}: {text}" if columns else text for text, columns in self.said.items())
-        numbers = sorted(map(self.notes.note, texts))
+        numbers = sorted(self.notes.note(text, subjects, self.call) for text, subjects in self.said.items())
         return f" [{','.join(map(str, numbers))}]" if numbers else ""
 
     def _reason(self, raw: str) -> str:

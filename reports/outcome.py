@@ -66,6 +66,4 @@ def evidence(record: Record) -> list[str]:
     outcome = record.outcome or {}
     found = outcome.get("evidence")
     said = [text for text in found if isinstance(text, str)] if isinstance(found, list) else []
-    if outcome.get("cause") == "completed":
-        return []
     return said if outcome.get("kind") == "not_started" else said[1:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -46,6 +47,19 @@ def full_width(console: Console) -> Iterator[None]:
         console.width = width
 
 
+NOTE_WIDTH = 112
+"""A note for a pipe or file is wrapped to this."""
+
+
+def write_note(console: Console, text: str) -> None:
+    """A line below a table, perhaps a long one."""
+    if console.is_terminal:
+        write(console, Text(text, style="dim"))
+        return
+    for line in textwrap.wrap(text, NOTE_WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False):
+        write(console, Text(line))
+
+
 def write(console: Console, content: Table | Text) -> None:
     """To a terminal as wide as that is; elsewhere without the blanks that fill a line up."""
     if console.is_terminal:
@@ -64,6 +78,8 @@ class Row:
     cells: Sequence[str]
     style: str | None = None
     section: bool = False
+    call: str | None = None
+    """Id of the call that it is."""
 
 
 def table_of(

@@ -14,30 +14,35 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from proofcost.harness.derive import SOLUTION_PHASES, whole_of
+from proofcost.harness.derive import SOLUTION_PHASES, calls_of, whole_of
 from proofcost.harness.judge_self import judge_self
-from proofcost.harness.merged import Record, by_session
+from proofcost.harness.merged import Measurement, Record, by_session
 from proofcost.harness.running import MeterState
 from proofcost.reports.figures import FIGURES, Figure, is_known, solution_calls, total
 from proofcost.reports.inert import inert
 from proofcost.reports.notes import Notes, RowNotes
 from proofcost.reports.outcome import WHY_INCOMPLETE, evidence, outcome_text
-from proofcost.reports.printing import Row, full_width, is_ascii, is_narrow, table_of, write
+from proofcost.reports.printing import Row, full_width, is_ascii, is_narrow, table_of, write, write_note
 from proofcost.reports.units import human, plural, when
 
 COLUMNS = ("phase", "of", "wall", "CPU", "memory", "instructions", "outcome")
-"""`of` is the module that was built or exported, the kernel that checked, or the program that ran. Fits 80 columns."""
+"""`of` is the module that was built or exported, the kernel that checked, or the program that ran. Fits 80 columns.
+
+Before the phase stands the call's number (`#`), by start, with one blank between: a column of its own has no room."""
 
 RIGHT = range(2, 6)
 """The columns of figures; they are never folded."""
 
-LEAST = {0: 16, 1: 10, 6: 10}
-"""Least widths of the others: `challenge-export`, `sokonanoda`, `exit 0 [1]`."""
+LEAST = {0: 18, 1: 10, 6: 10}
+"""Least widths of the others: `1 challenge-export`, `sokonanoda`, `exit 0 [1]`."""
 
 NARROW = {"instructions": "instr."}
 """Heads on a terminal of 80 columns."""
 
 MAX_EVIDENCE = 300
+
+NO_CALLS = "no sandboxed call reached us; if the judge calls landrun by PATH: proofcost run --shims path"
+UNKNOWN = "unknown: not a call that comparators make; name a phase with the `phase` launcher: docs/record.md"
 
 
 def render(records: Iterable[Record], console: Console) -> None:
@@ -57,7 +62,7 @@ def render(records: Iterable[Record], console: Console) -> None:
             write(console, _table(group, notes, console))
             write(console, Text(""))
             for line in notes.lines():
-                write(console, Text(line, style="dim"))
+                write_note(console, line)
 
 
 def judge_text(records: Sequence[Record], ascii_only: bool = False, limit: int = 80) -> str:
@@ -85,14 +90,25 @@ def _heading(session: str, records: Sequence[Record], notes: Notes) -> list[str]
 def _table(records: Sequence[Record], notes: Notes, console: Console) -> Table:
     whole = whole_of(records)
     rest = [one for one in records if one is not whole]
+    notes.calls = len(rest)
     parts = [
         [_row(one, notes) for one in rest if one.side != "challenge"],
         _totals(rest, notes),
         _challenge(rest, notes),
         _judge(whole, records, notes) if whole is not None else [],
     ]
-    rows = [replace(row, section=at == len(part)) for part in parts for at, row in enumerate(part, 1)]
+    numbers = {one.invocation: str(number) for number, one in enumerate(calls_of(records), 1)}
+    width = len(str(len(rest)))
+    rows = []
+    for part in parts:
+        for at, row in enumerate(part, 1):
+            cells = (
+                [f"{numbers.get(row.call or '', ''):>{width}} {row.cells[0]}", *row.cells[1:]] if rest else row.cells
+            )
+            rows.append(replace(row, cells=cells, section=at == len(part)))
     heads = [NARROW.get(column, column) if is_narrow(console) else column for column in COLUMNS]
+    if rest:
+        heads[0] = f"{'#':>{width}} {heads[0]}"
     return table_of(console, heads, rows, right=RIGHT, least=LEAST)
 
 
@@ -118,8 +134,9 @@ def _challenge(calls: Sequence[Record], notes: Notes) -> list[Row]:
 
 
 def _judge(whole: Record, records: Sequence[Record], notes: Notes) -> list[Row]:
-    rows = [_row(whole, notes)]
-    own = _self_row(records, notes) if len(records) > 1 else None
+    alone = len(records) == 1
+    rows = [_row(whole, notes, said=NO_CALLS if alone else None)]
+    own = None if alone else _self_row(records, notes)
     return rows if own is None else [*rows, own]
 
 
@@ -133,8 +150,8 @@ def _as_usual(record: Record) -> bool:
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def _row(record: Record, notes: Notes, style: str | None = None) -> Row:
-    about = RowNotes(notes)
+def _row(record: Record, notes: Notes, style: str | None = None, said: str | None = None) -> Row:
+    about = RowNotes(notes, call=record.phase_understood != "whole")
     row = [_phase(record, notes), _of(record, notes)]
     if record.finished is None:
         row.extend([notes.dash] * len(FIGURES))
@@ -142,8 +159,12 @@ def _row(record: Record, notes: Notes, style: str | None = None) -> Row:
         row.extend(about.figure(column, pick(record)) for column, pick in FIGURES)
     for text in _remarks(record, notes):
         about.say(text)
+    if record.phase == "unknown":
+        about.say(UNKNOWN)
+    if said is not None:
+        about.say(said)
     row.append(notes.text(outcome_text(record), 60) + about.references())
-    return Row(row, style if _as_usual(record) else "yellow")
+    return Row(row, style if _as_usual(record) else "yellow", call=record.invocation)
 
 
 def _phase(record: Record, notes: Notes) -> str:
@@ -178,10 +199,18 @@ def _remarks(record: Record, notes: Notes) -> Iterator[str]:
     if said:
         yield f"{notes.text(outcome_text(record), 60)}: {notes.text(said, MAX_EVIDENCE)}"
     stragglers = finished.get("stragglers")
-    count = stragglers.get("count") if isinstance(stragglers, dict) else None
+    stragglers = stragglers if isinstance(stragglers, dict) else {}
+    count = stragglers.get("count")
     if isinstance(count, int) and count > 0:
-        told = "is" if record.settled is not None else "is not"
-        yield f"{plural(count, 'process', 'processes')} outlived the command; what they used later {told} in it"
+        outlived = f"{plural(count, 'process', 'processes')} outlived the command"
+        if stragglers.get("action") == "killed":
+            yield f"{outlived} and {'was' if count == 1 else 'were'} killed"
+        else:
+            told = "is" if record.settled is not None else "is not"
+            yield f"{outlived}; what they used later {told} in it"
+    if record.beside:
+        calls = plural(len(record.beside), "earlier call")
+        yield f"ran beside processes that had outlived {calls}, which may have slowed it: no fair sample of wall or CPU"
     faults = finished.get("faults")
     for fault in faults if isinstance(faults, list) else ():
         if isinstance(fault, dict):
@@ -205,8 +234,7 @@ def _total_row(calls: Sequence[Record], notes: Notes) -> Row:
         figures = [pick(one) for one in calls]
         found = total(calls, pick, peak=column == "memory")
         if found is not None:
-            remark = next((figure.remark for figure in figures if figure.remark is not None), None)
-            row.append(about.figure(column, Figure(found, remark)))
+            row.append(about.figure(column, _remarked(found, figures, column == "memory")))
         elif any(is_known(figure.shown) for figure in figures):
             row.append(notes.dash)
             about.say("of lower and of upper bounds, so it is neither", column)
@@ -216,6 +244,14 @@ def _total_row(calls: Sequence[Record], notes: Notes) -> Row:
     return Row([*row, plural(len(calls), "call") + about.references()], "bold")
 
 
+def _remarked(found: Measurement, figures: Sequence[Figure], peak: bool) -> Figure:
+    """A total with what must be said of it: that a part of it is another figure, or what is said of the peak itself."""
+    remarked = [figure for figure in figures if figure.remark is not None and is_known(figure.shown)]
+    others = [figure for figure in remarked if figure.reason is not None]
+    same = [one for one in remarked if peak and one.shown is not None and one.shown.value == found.value]
+    return next((replace(figure, shown=found) for figure in (*others, *same)), Figure(found))
+
+
 def _self_row(records: Sequence[Record], notes: Notes) -> Row | None:
     found = judge_self(records)
     if found is None:
@@ -223,9 +259,12 @@ def _self_row(records: Sequence[Record], notes: Notes) -> Row | None:
     row, about = ["judge-self", ""], RowNotes(notes, "judge-self ")
     for column, shown in (("wall", found.wall), ("CPU", found.cpu), ("memory", found.memory)):
         row.append(about.figure(column, Figure(shown)))
-    wall_cost, cpu_cost = (human(ns, "ns", notes.ascii_only) for ns in (found.meters_ns, found.meters_cpu_ns))
+    meters = ((found.meters_ns, "wall"), (found.meters_cpu_ns, "CPU"))
+    costs = [f"{human(ns, 'ns', notes.ascii_only)} {what}" for ns, what in meters if ns is not None]
+    if len(costs) < len(meters):
+        costs.append("the rest is unknown" if costs else "how much is unknown")
     notes.legend["judge-self"] = (
         "the judge beside its calls, an upper bound for a kernel inside its process; our meters are in it "
-        f"({wall_cost} wall, {cpu_cost} CPU); its instructions cannot be told from its calls'"
+        f"({', '.join(costs)}); its instructions cannot be told from its calls'"
     )
     return Row([*row, notes.dash, about.references().strip()])

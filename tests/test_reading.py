@@ -843,6 +843,7 @@ def test_judge_self_is_an_upper_bound_beside_an_incomplete_call() -> None:
     assert found is not None
     assert (found.wall.value, found.wall.status) == (100, "upper_bound")
     assert (found.cpu.value, found.cpu.status) == (90, "upper_bound")
+    assert (found.meters_ns, found.meters_cpu_ns) == (None, None)
 
 
 def test_judge_self_has_no_wall_when_calls_overlap() -> None:

@@ -65,8 +65,9 @@ def table_of(folder: Path, *events: made.Event) -> str:
 
 
 def row(text: str, start: str) -> str:
-    """The one line of a table that begins with `start`."""
-    found = [line for line in text.splitlines() if line.startswith(start) and not line.startswith(f"{start}:")]
+    """The one line of a table that begins with `start`, after the number of the call."""
+    lines = [re.sub(r"^ *[0-9]+ |^  +", "", line) for line in text.splitlines()]
+    found = [line for line in lines if line.startswith(start) and not line.startswith(f"{start}:")]
     assert len(found) == 1, text
     return found[0]
 
@@ -170,7 +171,7 @@ def test_the_kept_sessions_table() -> None:
     ]
     assert cells(text, "whole")[1:4] == ["lake", "20.0 s", "19.0 s"]
     assert cells(text, "judge-self ")[1:4] == ["≤5.04 s", "800 ms", "45.0 MB"]
-    assert cells(text, "judge-self ")[-1] == "[3]"
+    assert cells(text, "judge-self ")[-1] == "[4]"
     assert text.index("solution total") < text.index("challenge-build") < text.index("whole")
     assert "no counter: this processor or hypervisor offers no such counter (counter_not_supported)" in text
     assert "[1] 2 processes outlived the command; what they used later is in it" in text
@@ -188,11 +189,12 @@ def test_the_challenge_is_in_no_total() -> None:
 
 def test_a_missing_figure_is_never_zero(tmp_path: Path) -> None:
     missing = made.figure(None, "bytes", "unavailable", "no cgroup: read-only hierarchy")
-    text = table_of(tmp_path, made.started(), figures(memory_peak_tree=missing))
+    both = {"memory_peak_tree": missing, "memory_peak_process": missing}
+    text = table_of(tmp_path, made.started(), figures(**both))
     assert cells(text, "checker")[4::2] == ["\u2013", "exit 0 [1]"]
     assert "[1] memory: no cgroup: read-only hierarchy" in text
     event = figures()
-    del event["measurements"]["memory_peak_tree"]
+    del event["measurements"]["memory_peak_tree"], event["measurements"]["memory_peak_process"]
     text = table_of(tmp_path / "2", made.started(), event)
     assert "[1] memory: not in the record" in text
 
@@ -229,7 +231,90 @@ def test_a_second_best_figure_says_so(tmp_path: Path) -> None:
     assert "[1] wall of the whole command, the sandbox's start-up included: no exec stamps" in text
     assert "[2] CPU of waited-for processes only: no cgroup" in text
     assert cells(text, "solution total")[1:3] == ["1.26 s*", "1.22 s*"]
-    assert "\n*: not the figure this column has elsewhere" in text
+    assert "\n*: read the note before comparing this figure" in text
+
+
+CGROUP = {"method": "cgroup v2 memory.peak"}
+
+
+def peak(size: int, **others: int) -> dict[str, Any]:
+    """Memory figures: the tree's by cgroup, others by name."""
+    made_of = {name: made.figure(value, "bytes", "sampled") for name, value in others.items()}
+    return {"memory_peak_tree": {**made.figure(size, "bytes"), **CGROUP}, **made_of}
+
+
+def test_what_memory_is_stands_below_the_table(tmp_path: Path) -> None:
+    text = table_of(tmp_path, made.started(), figures(**peak(30_000_000, memory_file_tree=14_999_999)))
+    assert cells(text, "checker")[4] == "30.0 MB"
+    assert "\nmemory: peak of the call's whole tree, page cache included (who reads a file first is charged" in text
+
+
+def test_memory_that_is_mostly_page_cache_says_so(tmp_path: Path) -> None:
+    events = [
+        made.started("a"),
+        made.merged(made.finished("a"), {"measurements": peak(30_000_000, memory_file_tree=15_000_000)}),
+        made.started("b"),
+        made.merged(made.finished("b"), {"measurements": peak(20_000_000, memory_file_tree=1)}),
+    ]
+    text = table_of(tmp_path / "1", *events)
+    assert [re.split(r"\s{2,}", line)[-3] for line in text.splitlines() if " checker " in line] == [
+        "30.0 MB*",
+        "20.0 MB",
+    ]
+    assert cells(text, "solution total")[3] == "30.0 MB*"
+    assert "\n[1] mostly page cache: 15.0 MB of 30.0 MB\n" in text
+    events[3]["measurements"] |= peak(40_000_000, memory_file_tree=1)
+    assert cells(table_of(tmp_path / "2", *events), "solution total")[3] == "40.0 MB"
+
+
+def test_without_a_tree_peak_the_largest_process_stands_in(tmp_path: Path) -> None:
+    missing = made.figure(None, "bytes", "unavailable", "no cgroup")
+    text = table_of(tmp_path, made.started(), figures(memory_peak_tree=missing))
+    assert cells(text, "checker")[4::2] == ["19.0 MB*", "exit 0 [1]"]
+    assert "[1] memory of the largest single process: no cgroup" in text
+    assert cells(text, "solution total")[3] == "19.0 MB*"
+    assert "page cache" not in text
+
+
+def test_one_reason_of_all_calls_is_one_note(tmp_path: Path) -> None:
+    reasons = {
+        name: made.figure(None, unit, "unavailable", "no cgroup: not root")
+        for name, unit in (("cpu_tree", "ns"), ("memory_peak_tree", "bytes"), ("memory_peak_process", "bytes"))
+    }
+    events = [made.started("w", "whole", 1), made.finished("w", 900 * S)]
+    for at, name in enumerate("abc", 2):
+        events += [made.started(name, "checker", at), made.finished(name, at + S, measurements=reasons)]
+    text = table_of(tmp_path, *events)
+    assert text.count("exit 0 [1]") == 3
+    assert "\n[1] CPU of waited-for processes only, memory: no cgroup: not root (all calls)\n" in text
+    assert text.count("no cgroup") == 1
+
+
+def test_calls_are_numbered_by_their_start(tmp_path: Path) -> None:
+    lines = drawn(read_store(made.SESSION_V1).records).splitlines()
+    head = next(line for line in lines if "outcome" in line)
+    assert head.startswith("# phase ")
+    numbered = [line[:4] for line in lines if re.match(r"[0-9] ", line)]
+    assert numbered == ["3 bu", "4 ex", "5 ch", "6 ch", "7 un", "1 ch", "2 ch"]
+    assert any(line.startswith("  whole ") for line in lines)
+
+
+def test_a_judge_that_called_nothing_is_told_how(tmp_path: Path) -> None:
+    text = table_of(tmp_path, made.started("w", "whole"), made.finished("w"))
+    assert "] no sandboxed call reached us; if the judge calls landrun by PATH: proofcost run --shims path\n" in text
+    assert "no sandboxed call" not in drawn(read_store(made.SESSION_V1).records)
+
+
+def test_what_meters_cost_is_unknown_beside_an_incomplete_call(tmp_path: Path) -> None:
+    text = drawn(read_store(made.SESSION_V1).records).replace("\n  ", " ")
+    assert "our meters are in it (how much is unknown)" in text
+
+
+def test_long_notes_are_wrapped_in_a_pipe(tmp_path: Path) -> None:
+    why = made.figure(None, "ns", "unavailable", "why " * 45)
+    notes = drawn(store_of(tmp_path, made.started(), figures(cpu_tree=why, cpu_waited=why)).records).split("\n\n")[-1]
+    assert max(map(len, notes.splitlines())) <= 112
+    assert "\n  why" in notes
 
 
 def test_instructions_are_shown_where_there_are_some(tmp_path: Path) -> None:
@@ -301,13 +386,16 @@ def test_outcomes(tmp_path: Path, outcome: dict[str, Any], text: str) -> None:
         ({"sandbox": {"enforced": None, "enforced_known_by": None}}, {}, "sandbox in force? not known"),
         ({}, {"faults": [{"step": "cgroup", "what": "EBUSY"}]}, "the meter failed at cgroup (EBUSY)"),
         ({}, {"stragglers": {"count": 1}}, "1 process outlived the command; what they used later is not in it"),
+        ({}, {"stragglers": {"count": 1, "action": "killed"}}, "] 1 process outlived the command and was killed\n"),
+        ({}, {"stragglers": {"count": 2, "action": "killed"}}, "] 2 processes outlived the command and were killed\n"),
+        ({"phase": {"understood": "unknown"}}, {}, "] unknown: not a call that comparators make; name a phase with "),
     ],
 )
 def test_what_a_reader_must_know_is_a_footnote(
     tmp_path: Path, started: dict[str, Any], finished: dict[str, Any], note: str
 ) -> None:
     text = table_of(tmp_path, made.started(**started), made.finished(**finished))
-    assert "exit 0 [" in row(text, "checker")
+    assert "exit 0 [" in row(text, started.get("phase", {}).get("understood", "checker"))
     assert note in text
 
 
@@ -432,7 +520,7 @@ def test_twenty_kernels_are_twenty_rows_of_one_line(tmp_path: Path) -> None:
         events += [made.started(f"i{at}", "checker", at, kernel={"name": f"kernel-{at}"}), made.finished(f"i{at}", at)]
     text = drawn(store_of(tmp_path, *events).records, force_terminal=True, width=80, color_system=None)
     lines = [line.split() for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines() if "kernel-" in line]
-    assert [line[:2] for line in lines] == [["checker", f"kernel-{at}"] for at in range(20)]
+    assert [line[:3] for line in lines] == [[str(at + 1), "checker", f"kernel-{at}"] for at in range(20)]
     assert {line[-1] for line in lines} == {"0"}
 
 
@@ -635,7 +723,7 @@ def test_a_call_that_still_runs_says_so(capsys: pytest.CaptureFixture[str], tmp_
         made.started("c", "build"),
     ]
     text = table_of(tmp_path, *events)
-    outcomes = [re.split(r"\s{2,}", line)[-1] for line in text.splitlines() if line.startswith("build ")]
+    outcomes = [re.split(r"\s{2,}", line)[-1] for line in text.splitlines() if " build " in line]
     assert outcomes == ["running", "incomplete (meter vanished) [1]", "incomplete [2]"]
     assert command("log", str(tmp_path)) == 0
     assert "build 3 (1 running, 2 incomplete)" in capsys.readouterr().out
