@@ -99,6 +99,9 @@ class Record:
     """A checker's name: its key in the judge's config, else the kernel's or program's own name; None for others."""
     kernel_known_by: str | None = None
     """`config`, `record` or None."""
+    beside: tuple[str, ...] = ()
+    """Earlier calls of the session some of whose processes had outlived them and still ran as this one began, or may
+    have: they took CPU and caches from it."""
     labels: dict[str, str] = field(default_factory=dict)
     """The session's labels, then the `whole` record's, then its own: the later wins."""
     meter: MeterState | None = None

@@ -105,14 +105,15 @@ def _cause(number: int | None, code: int | None, evidence: Evidence, said: list[
             f"{oom_kills} process(es) of the tree killed for memory; "
             + (f"limit of {where}" if where else "no limit that can be seen from here was hit: the host ran out")
         )
+    unreached = evidence.sandboxed and evidence.program_reached is False
+    if unreached:
+        said.append("the program in the sandbox was never reached (exec stamps)")
     if not failed:
         return COMPLETED
     if oom_kills:
         return MEMORY_LIMIT if evidence.memory_limit_scope else HOST_MEMORY
-    if evidence.sandboxed and evidence.program_reached is False:
-        said.append("the program in the sandbox was never reached (exec stamps)")
-        if number is None:
-            return SANDBOX_SETUP_FAILED
+    if unreached and number is None:
+        return SANDBOX_SETUP_FAILED
     if number is not None and evidence.caller_signal is not None:
         said.append(f"the caller had sent {signals.name(evidence.caller_signal)}")
         return TERMINATED_BY_CALLER

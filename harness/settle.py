@@ -50,7 +50,10 @@ def settle(place: str, session: str, invocation: str, dirs: dict[str, str], by: 
     events = procfs.read_file(path + ".jsonl", 1 << 22)
     if events is None:
         return _remove_abandoned(invocation, dirs)
-    if FINISHED not in events and _meter_runs(events, invocation):
+    finished = FINISHED in events
+    if not finished and _meter_runs(events, invocation):
+        return False
+    if finished and by == "meter" and _is_leaving(events, invocation):
         return False
     group = cgroup.Group("")
     group.dirs = dirs
@@ -104,6 +107,11 @@ def _meter_runs(events: bytes, invocation: str) -> bool:
     namespace = procfs.pid_namespace()
     if namespace is not None and f'"pid_namespace":"{namespace}"'.encode() not in events:
         return True
+    return _is_leaving(events, invocation)
+
+
+def _is_leaving(events: bytes, invocation: str) -> bool:
+    """Whether the meter that wrote these is still there, in our pid namespace: it looks after its own cgroup."""
     pid = invocation.split("-")[1] if invocation.count("-") == 2 else ""
     at = events.find(_TICKS)
     digits = events[at + len(_TICKS) : at + len(_TICKS) + 24].split(b",")[0]

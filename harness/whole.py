@@ -57,6 +57,7 @@ class Whole(Meter):
             "schema": SCHEMA,
             "event": "session",
             "session": plan.session,
+            "invocation": self.invocation,
             "pid": os.getpid(),
             "start_ticks": procfs.start_ticks(os.getpid()),
             "boot_id": procfs.boot_id(),
@@ -167,7 +168,15 @@ class Whole(Meter):
         group = cgroup.Group("")
         group.dirs = {key: f"{path}/{name}" for key, path in self.base.items() if os.path.isdir(f"{path}/{name}")}
         self._settle_calls(group.dirs, owner)
-        group.remove()
+        whole = _invocation_of(raw)
+        if whole is None or not settle.settle(self.plan.store, owner, whole, group.dirs, "run"):
+            group.remove()
+
+
+def _invocation_of(raw: bytes) -> str | None:
+    """Of the whole of a session, from the session's file; None where an earlier version wrote it."""
+    found = raw.partition(b'"invocation":"')[2].partition(b'"')[0]
+    return found.decode("ascii") if found.replace(b"-", b"").isalnum() else None
 
 
 def _number_after(raw: bytes, key: bytes) -> int | None:

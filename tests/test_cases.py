@@ -1,0 +1,99 @@
+"""Public reports about tools that do part of this job, as inputs; those that no other test covers."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from wrapped import IN_GUEST, PROOFCOST, Wrapper, own_cgroups
+
+from proofcost.harness import hierarchy, procfs, settle
+
+Hostile = Callable[[str], Path]
+
+pytestmark = pytest.mark.guest
+
+
+def shown(wrap: Wrapper, *more: str) -> str:
+    """What `show last` prints of the store."""
+    command = [PROOFCOST, "show", "last", "--store", str(wrap.store), *more]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture
+def with_cgroups(as_root: None) -> None:
+    if not own_cgroups() and not IN_GUEST:
+        pytest.skip("no cgroup can be made here")
+
+
+def test_an_oom_that_the_judge_survives_is_in_the_table(with_cgroups: None, wrap: Wrapper, hostile: Hostile) -> None:
+    """benchexec 779: a grandchild is killed for memory, its parent ends with 0, and nobody is told."""
+    if hierarchy.MEMORY not in own_cgroups() and not IN_GUEST:
+        pytest.skip("no memory controller to limit with here")
+    assert wrap.run("--memory", "100Mi", "--", hostile("memory"), "grandchild", 1000, 0).status == 0
+    assert "killed for memory" in shown(wrap)
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_sandbox_that_ran_nothing_is_no_fast_run(as_root: None, wrap: Wrapper, code: int) -> None:
+    """lean-kernel-challenge, equational_theories 1507: a launcher that starts nothing is no check, whatever it says."""
+    broken = wrap.folder / "broken"
+    broken.write_text(f"#!/bin/sh\nexit {code}\n")
+    broken.chmod(0o755)
+    launcher = wrap.launcher("landrun", str(broken))
+    done = subprocess.run([launcher, "--best-effort", "--ro", "/", "--", "nanoda_bin", "export"], check=False)
+    assert done.returncode == code
+    call = wrap.last()
+    if call.finished is None or call.finished["exec_stamps"]["lost"] is None:
+        pytest.skip("no exec stamps here")
+    assert call.outcome["cause"] == ("sandbox_setup_failed" if code else "completed")
+    assert any("never reached" in line for line in call.outcome["evidence"])
+    assert call.figures["wall_program"]["value"] is None
+    assert "never reached" in shown(wrap)
+
+
+def test_what_a_judge_left_behind_is_settled_by_the_next_run(
+    with_cgroups: None, wrap: Wrapper, hostile: Hostile
+) -> None:
+    """kimina-lean-server 22: what lives on after its judge is charged to that judge, in full."""
+    script = f"{hostile('burn')} self 0.4 >/dev/null 2>&1 & exit 3"
+    assert wrap.run("--", "/bin/sh", "-c", script).status == 3
+    assert wrap.last().status("cpu_tree") == "lower_bound"
+    assert wrap.run("--", "/bin/sleep", 20 if IN_GUEST else 1).status == 0
+    first, second = wrap.records()
+    assert first.settled is not None
+    assert first.settled["measurements"]["cpu_tree"]["value"] >= 390_000_000
+    assert second.value("cpu_tree") < 390_000_000
+    assert wrap.left_cgroups() == []
+
+
+def test_a_call_beside_what_an_earlier_one_left_running_says_so(
+    with_cgroups: None, wrap: Wrapper, hostile: Hostile
+) -> None:
+    """hex-dev 10252: lake was killed, its lean child ran on, and the next rows took twice as long."""
+    build = " ".join(wrap.command([hostile("burn"), "outlive", "0.4"], "build"))
+    checker = " ".join(wrap.command(["/bin/true"], "checker"))
+    wrap.run("--", "/bin/sh", "-c", f"{build}; {checker}; sleep {20 if IN_GUEST else 1.5}; {checker}")
+    whole, first, beside, after = json.loads(shown(wrap, "--json"))["records"]
+    assert first["finished"]["stragglers"]["count"] == 1
+    assert beside["derived"]["beside_stragglers_of"] == [first["invocation"]]
+    assert after["derived"]["beside_stragglers_of"] == whole["derived"]["beside_stragglers_of"] == []
+    assert "ran beside" in shown(wrap)
+
+
+def test_a_call_that_is_just_leaving_is_not_settled_by_its_neighbour(tmp_path: Path) -> None:
+    """Calls in parallel: whose meter still lives takes its own cgroup away, and its figures are final."""
+    ticks, namespace = procfs.start_ticks(os.getpid()), procfs.pid_namespace()
+    session, invocation = "0123456789abcdef", f"18ecedb1b191eb9b-{os.getpid()}-8a9f1ee8"
+    folder, group = tmp_path / "sessions" / session, tmp_path / "cgroup"
+    folder.mkdir(parents=True)
+    group.mkdir()
+    process = f'{{"meter_start_ticks":{ticks},"pid_namespace":"{namespace}"}}'
+    started = f'{{"event":"started","process":{process}}}\n'
+    (folder / f"{invocation}.jsonl").write_text(started + '{"event":"finished"}\n')
+    assert not settle.settle(str(tmp_path), session, invocation, {"unified": str(group)}, "meter")
+    assert not (folder / f"{invocation}.settled.jsonl").exists()
+    assert group.exists()
+    assert settle.settle(str(tmp_path), session, invocation, {"unified": str(group)}, "run")
