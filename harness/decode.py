@@ -75,6 +75,7 @@ class ProblemKind(Enum):
     UNREADABLE = "unreadable"
     SYMLINK = "symlink_ignored"
     TOO_DEEP = "too_deep"
+    TOO_MANY = "too_many_folders"
     SHARED_HOST = "two_machines_share_one_host_id"
 
 

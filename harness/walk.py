@@ -25,6 +25,9 @@ from proofcost.harness.session import SESSION_FILE
 MAX_FOLDER_DEPTH = 8
 """A store has two levels; a heap of stores has a few more."""
 
+MAX_FOLDERS = 20_000
+"""So many folders without records are walked outside a store: more are no heap of stores, but a whole machine."""
+
 MAX_MARKS_READ = 100
 """So many of the newest marks are read by a walk that puts folders off; the others are listed."""
 
@@ -95,6 +98,8 @@ class Walk:
         self.found = Found()
         self._put_off = put_off
         self._top: int | None = None
+        self._barren = 0
+        """Folders without records, outside a store, so far."""
 
     def __enter__(self) -> Walk:
         """Walk. What `path` holds or lacks is told in `found.problems`; nothing is raised."""
@@ -171,6 +176,8 @@ class Walk:
             if folder is not None:
                 found.put_off.append(folder)
                 return
+        self._barren += not in_store
+        fruitful = False
         for entry in _entries(dir_fd):
             here = os.path.join(path, entry.name)
             try:
@@ -180,13 +187,18 @@ class Walk:
                     if len(way) >= MAX_FOLDER_DEPTH:
                         found.problem(ProblemKind.TOO_DEEP, here, f"below {MAX_FOLDER_DEPTH} folders: not read")
                         continue
+                    if self._barren >= MAX_FOLDERS:
+                        self._too_many()
+                        continue
                     below = os.open(entry.name, DIR_FLAGS, dir_fd=dir_fd)
                     try:
                         self._scan(below, here, (*way, entry.name), in_store, put_off)
                     finally:
                         os.close(below)
                 elif entry.name.endswith(".jsonl"):
+                    before = len(found.events)
                     found.add_file(open_regular(entry.name, dir_fd), here)
+                    fruitful = fruitful or len(found.events) > before
                 elif entry.name == SESSION_FILE:
                     found.session_files.append((path, read_object(entry.name, dir_fd)))
                 elif in_store:
@@ -195,6 +207,12 @@ class Walk:
                 found.unreadable(here, error)
             except LineError as bad:
                 found.problem(bad.kind, here, bad.what)
+        self._barren -= fruitful and not in_store
+
+    def _too_many(self) -> None:
+        if not any(problem.kind is ProblemKind.TOO_MANY for problem in reversed(self.found.problems)):
+            what = f"{MAX_FOLDERS} folders without records: the others were not looked into; name the store itself"
+            self.found.problem(ProblemKind.TOO_MANY, self.path, what)
 
     def _scan_marks(self, dir_fd: int, path: str) -> None:
         """List the marks, oldest first, and read them; only the newest where folders are put off."""
@@ -211,8 +229,9 @@ class Walk:
 
 
 def _entries(dir_fd: int) -> list[os.DirEntry[str]]:
+    """By name, but `sessions` first: records come before whatever else there is to walk."""
     with os.scandir(dir_fd) as entries:
-        return sorted(entries, key=lambda entry: entry.name)
+        return sorted(entries, key=lambda entry: (entry.name != "sessions", entry.name))
 
 
 def _mark_names(dir_fd: int) -> list[tuple[str, int | None]]:

@@ -5,23 +5,42 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from rich.console import Console
 
+from proofcost.harness.derive import calls_of
 from proofcost.harness.merged import Record
 from proofcost.harness.reading import Store, read_named, read_newest
 from proofcost.harness.store import default_place
+from proofcost.output import DONE, FAILED, guarded
 from proofcost.reports.fields import render_invocation
-from proofcost.reports.findings import found_object, merged_objects, nothing_here, problem_lines
+from proofcost.reports.findings import (
+    cannot_be_read,
+    found_object,
+    merged_objects,
+    nothing_here,
+    problem_lines,
+    with_marks,
+)
 from proofcost.reports.inert import inert_outside
+from proofcost.reports.session import ended_at_ns
 from proofcost.reports.table import render
+from proofcost.reports.units import plural
 
-DONE, USAGE = 0, 2
+USAGE = 2
 
 MAX_MATCHES = 10
 """So many ids are listed for an ambiguous one."""
+
+MARKS_AROUND_NS = 60 * 10**9
+"""Marks so long before a session's start and after its end are told with it."""
+
+_NUMBERED = re.compile(r"(.+)\.([0-9]{1,6})", re.DOTALL)
+"""A session and the number of one of its calls."""
 
 
 class UsageError(Exception):
@@ -34,19 +53,24 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "show", help="what a session or one call cost", description="What a session, or one call of it, cost."
     )
     parser.add_argument(
-        "id", nargs="?", default="last", metavar="ID", help="beginning of a session's or call's id, or `last` (default)"
+        "id",
+        nargs="?",
+        default="last",
+        metavar="ID",
+        help="beginning of a session's or call's id, or `last` (default); "
+        "with .N behind a session: its Nth call (`last.3`), as the table numbers them",
     )
     parser.add_argument("--all", action="store_true", help="every field of every call of the session")
     add_reading(parser)
     parser.set_defaults(run=main)
 
 
-def add_reading(parser: argparse.ArgumentParser) -> None:
-    """The options of whatever reads a store."""
+def add_reading(parser: argparse.ArgumentParser, as_json: str = "the merged records as JSON, integers exact") -> None:
+    """The options of whatever reads a store. `as_json`: what `--json` prints."""
     parser.add_argument(
         "--store", metavar="PATH", help="store, session folder or .jsonl file (default: $PROOFCOST_STORE, else yours)"
     )
-    parser.add_argument("--json", action="store_true", help="the merged records as JSON, integers exact")
+    parser.add_argument("--json", action="store_true", help=as_json)
 
 
 def choose_store(named: str | None, env: Mapping[str, str], uid: int) -> tuple[str, str]:
@@ -55,7 +79,13 @@ def choose_store(named: str | None, env: Mapping[str, str], uid: int) -> tuple[s
     Without a name it is where `run` and `install` write with this environment and (effective) user.
     """
     if named is not None:
-        if os.path.lexists(named):
+        try:
+            os.lstat(named)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError:
+            return named, "--store"  # it may be there: reading says what is wrong
+        else:
             return named, "--store"
         shown = inert_outside(named, 200, True)
         raise UsageError(f"--store {shown}: no such file or folder; name a store, a session's folder or a .jsonl file")
@@ -66,6 +96,36 @@ def choose_store(named: str | None, env: Mapping[str, str], uid: int) -> tuple[s
     else:
         how = "the user's store, as $PROOFCOST_STORE is not set"
     return default_place(dict(env), uid), how
+
+
+def _read(path: str, wanted: str) -> tuple[Store, str, int | None]:
+    """What the store holds of `wanted`; and that, parted into an id and the number of a call if it ends in one."""
+    if wanted == "last":
+        return read_newest(path, 1), wanted, None
+    store, parts = read_named(path, wanted), _NUMBERED.fullmatch(wanted)
+    if parts is None or _fits(store, wanted):  # an id may have points of its own
+        return store, wanted, None
+    session = parts[1]
+    return (read_newest(path, 1) if session == "last" else read_named(path, session)), session, int(parts[2])
+
+
+def _fits(store: Store, wanted: str) -> list[str]:
+    """The ids that begin so, those of what was not read too."""
+    calls = [record.invocation for record in store.records]
+    ids = (*store.sessions(), *store.unread_sessions, *calls, *store.unread_calls)
+    return [one for one in ids if one.startswith(wanted)]
+
+
+def _numbered(found: tuple[Record, ...] | Record, number: int, wanted: str) -> Record:
+    """The call of this number, from 1, of a session. Raises UsageError."""
+    shown = inert_outside(wanted, 80, True)
+    if isinstance(found, Record):
+        raise UsageError(f"show {shown}: that is one call; only calls of a session have numbers")
+    calls = calls_of(found)
+    if not 0 < number <= len(calls):
+        given = f"give .1 to .{len(calls)}" if calls else "leave the number out"
+        raise UsageError(f"show {shown}: the session has {plural(len(calls), 'call')}; {given}")
+    return calls[number - 1]
 
 
 def find(store: Store, wanted: str) -> tuple[Record, ...] | Record:
@@ -82,8 +142,7 @@ def find(store: Store, wanted: str) -> tuple[Record, ...] | Record:
     calls = {record.invocation: record for record in store.records}
     if wanted in calls:
         return calls[wanted]
-    ids = (*sessions, *store.unread_sessions, *calls, *store.unread_calls)
-    fits = [one for one in ids if one.startswith(wanted)]
+    fits = _fits(store, wanted)
     shown = inert_outside(wanted, 80, True)
     if not fits:
         where = inert_outside(store.path, 200, True)
@@ -104,28 +163,23 @@ def warn(lines: Sequence[str]) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print what `args.id` names. Exit status: 0 done (also when there is nothing), 2 usage."""
+    """Print what `args.id` names.
+
+    Exit status: 0 done (also when there is nothing), 1 what is there cannot be read, or output not written, 2 usage.
+    """
     try:
-        return _show(args)
+        return guarded(lambda: _show(args))
     except UsageError as error:
         print(f"proofcost: {error}", file=sys.stderr)
         return USAGE
-    except BrokenPipeError:
-        return closed_pipe()
-
-
-def closed_pipe() -> int:
-    """The reader of our output had enough (`| head`): no complaint, now or when Python flushes at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return DONE
 
 
 def _show(args: argparse.Namespace) -> int:
     path, how = choose_store(args.store, os.environ, os.geteuid())
-    store = read_newest(path, 1) if args.id == "last" else read_named(path, args.id)
-    warn(problem_lines(store))
+    store, wanted, number = _read(path, args.id)
     if not store.records and not store.unread_sessions:
-        if args.id != "last":
+        warn(problem_lines(store))
+        if wanted != "last" and not cannot_be_read(store):
             raise UsageError(
                 f"show {inert_outside(args.id, 80, True)}: there are no records in "
                 f"{inert_outside(store.path, 200, True)} (chosen by {how}); name another with --store"
@@ -133,9 +187,23 @@ def _show(args: argparse.Namespace) -> int:
         if args.json:
             print(json.dumps({**found_object(store), "records": []}, indent=1))
         warn(nothing_here(store, how, os.environ, os.geteuid()))
-        return DONE
-    found = find(store, args.id)
+        return FAILED if cannot_be_read(store) else DONE
+    try:
+        found = find(store, wanted)
+        if number is not None:
+            found = _numbered(found, number, args.id)
+    except UsageError:
+        warn(problem_lines(replace(store, marks=())))
+        raise
     records = (found,) if isinstance(found, Record) else found
+    session = store.sessions()[records[0].session]
+    start, end = session[0].started_at_ns, ended_at_ns(session)
+    store = with_marks(
+        store,
+        None if start is None else start - MARKS_AROUND_NS,
+        None if end is None else end + MARKS_AROUND_NS,
+    )
+    warn(problem_lines(store))
     if args.json:
         print(json.dumps({**found_object(store), "records": merged_objects(records)}, indent=1))
         return DONE

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from proofcost.harness.decode import Problem, ProblemKind
@@ -44,7 +46,7 @@ def marks_line(marks: Sequence[Mark], ascii_only: bool = True) -> str:
     newest = marks[-1]
     read = [mark.fields for mark in marks if mark.fields is not None]
     refused = [fields.get("policy") == "strict" for fields in read]
-    if all(refused):
+    if refused and all(refused):
         happened = f"{plural(len(marks), 'call was', 'calls were')} refused (--strict), nothing of them ran,"
     else:
         happened = f"{plural(len(marks), 'call')} ran unmeasured or measured in part"
@@ -53,12 +55,38 @@ def marks_line(marks: Sequence[Mark], ascii_only: bool = True) -> str:
     if len(marks) > 1:
         times = f"since {when(marks[0].at_ns)}, the last {times}"
     where = inert_outside(os.path.dirname(newest.path), MAX_PATH, ascii_only)
-    return f"warning: {happened} {times}: {_fault_text(newest.fields, ascii_only)} (marks: {where})"
+    fault = _fault_text(newest.fields, ascii_only)
+    return f"warning: {happened} {times}: {fault} (marks: {where}; marks/ may be deleted)"
+
+
+def with_marks(store: Store, first_ns: int | None, last_ns: int | None) -> Store:
+    """`store` with only the marks from `first_ns` to `last_ns` (real time); None: no such bound. Timeless ones stay."""
+    marks = tuple(
+        mark
+        for mark in store.marks
+        if mark.at_ns is None
+        or ((first_ns is None or mark.at_ns >= first_ns) and (last_ns is None or mark.at_ns <= last_ns))
+    )
+    return replace(store, marks=marks)
+
+
+def cannot_be_read(store: Store) -> bool:
+    """Of a store without records: whether that is because something stands there which we could not read."""
+    try:
+        mode = os.stat(store.path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    kinds = {problem.kind for problem in store.problems}
+    return ProblemKind.UNREADABLE in kinds or (not stat.S_ISDIR(mode) and bool(kinds - {ProblemKind.EMPTY}))
 
 
 def _fault_text(fields: Mapping[str, Any] | None, ascii_only: bool) -> str:
     """The fault in a mark: a text, or where the meter failed and what it met there."""
-    fault = fields.get("fault") if fields else None
+    if fields is None:
+        return "its mark says why"
+    fault = fields.get("fault")
     if isinstance(fault, dict):
         fault = ": ".join(str(fault[key]) for key in ("step", "what") if key in fault)
     return inert(fault, MAX_FAULT, ascii_only) if isinstance(fault, str) and fault else "its mark cannot be read"
@@ -67,7 +95,8 @@ def _fault_text(fields: Mapping[str, Any] | None, ascii_only: bool) -> str:
 def nothing_here(store: Store, how: str, env: Mapping[str, str], uid: int) -> list[str]:
     """What to say where no record was found: where we looked, why there, and what may hide records."""
     looked = ", ".join(inert_outside(path, MAX_PATH, True) for path in store.looked_in)
-    lines = [f"nothing here: no records in {looked or store.path} (chosen by {how})", "what may hide them:"]
+    found = "no records could be read" if cannot_be_read(store) else "nothing here: no records"
+    lines = [f"{found} in {looked or store.path} (chosen by {how})", "what may hide them:"]
     if store.marks:
         lines.append("- calls were made, but the meter failed each time: see the warning")
     if any(problem.kind is ProblemKind.UNREADABLE for problem in store.problems):
@@ -85,6 +114,10 @@ def nothing_here(store: Store, how: str, env: Mapping[str, str], uid: int) -> li
     lines.append(
         "- a comparator without the hook ignores `measurement_command` in its config without a word: "
         "use `proofcost run -- JUDGE...`"
+    )
+    lines.append(
+        "- launchers were installed by root but the judge runs as another user "
+        "(records are kept only for the store's owner)"
     )
     lines.append("- a store on a tmpfs (/run, /tmp) is gone after a reboot")
     return lines

@@ -83,12 +83,18 @@ class Row:
 
 
 def table_of(
-    console: Console, columns: Sequence[str], rows: Sequence[Row], *, right: Collection[int], least: Mapping[int, int]
+    console: Console,
+    columns: Sequence[str],
+    rows: Sequence[Row],
+    *,
+    right: Collection[int],
+    least: Mapping[int, int],
+    unbroken: Collection[int] = (),
 ) -> Table:
     """`rows` under `columns`, fitted into a terminal's width.
 
     `right`: columns (by number) that stand to the right. `least`: those that are folded where the room does not do,
-    and to how many characters if that is enough.
+    and to how many characters if that is enough. `unbroken`: those that stand on one line whatever the room.
     """
     natural = [max(map(cell_len, cells)) for cells in zip(columns, *(row.cells for row in rows), strict=True)]
     widths = fit(natural, least, console.width - GAP * (len(columns) - 1)) if console.is_terminal else natural
@@ -99,6 +105,8 @@ def table_of(
             justify="right" if at in right else "left",
             width=None if widths is None else widths[at],
             overflow="fold",
+            no_wrap=at in unbroken,
+            min_width=natural[at] if at in unbroken else None,
         )
     for row in rows:
         table.add_row(*(Text(cell) for cell in row.cells), style=row.style, end_section=row.section)

@@ -15,7 +15,7 @@ from fixtures import made
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proofcost.harness import lines, procfs, record
+from proofcost.harness import lines, procfs, record, walk
 from proofcost.harness.decode import MAX_DEPTH, MAX_LINE_BYTES, ProblemKind, plain, unescape
 from proofcost.harness.judge_self import judge_self
 from proofcost.harness.lines import MAX_PROBLEMS_PER_FILE
@@ -399,6 +399,36 @@ def test_deep_folders_stop_somewhere(tmp_path: Path) -> None:
     store = read_store(tmp_path)
     assert store.records == ()
     assert kinds(store) == [ProblemKind.TOO_DEEP]
+
+
+def test_a_whole_machine_is_not_walked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(walk, "MAX_FOLDERS", 5)
+    for number in range(20):
+        (tmp_path / f"{number:02}" / "below").mkdir(parents=True)
+    made.put(tmp_path / "zz", made.started("beyond"))
+    made.put(tmp_path / "sessions-of-others" / "sessions" / "s", made.started("a"))
+    store = read_store(tmp_path)
+    assert store.records == ()
+    assert [(one.kind, one.path) for one in store.problems] == [(ProblemKind.TOO_MANY, str(tmp_path))]
+    assert "name the store itself" in store.problems[0].what
+
+
+@pytest.mark.parametrize("top", ["", "sessions"])
+def test_a_large_store_is_no_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, top: str) -> None:
+    monkeypatch.setattr(walk, "MAX_FOLDERS", 5)
+    for number in range(20):
+        put_session(tmp_path, f"s{number}", number)
+    for store in (read_store(tmp_path / top), read_newest(tmp_path / top, 30)):
+        assert len(store.records) == 40
+        assert store.problems == ()
+
+
+def test_sessions_are_looked_for_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(walk, "MAX_FOLDERS", 5)
+    for number in range(20):
+        (tmp_path / "h" / f"{number:02}").mkdir(parents=True)
+    put_session(tmp_path / "h", "s", 1)
+    assert len(read_store(tmp_path).records) == 2
 
 
 def test_several_stores_in_one_folder_are_read_together(tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ from proofcost.reports.fields import render_invocation
 from proofcost.reports.figures import solution_calls, total, wall
 from proofcost.reports.inert import inert
 from proofcost.reports.outcome import outcome_text
-from proofcost.reports.printing import HARDLY, fit
+from proofcost.reports.printing import HARDLY, Row, fit
+from proofcost.reports.printing import table_of as table_in
 from proofcost.reports.table import render
 from proofcost.reports.units import human
 
@@ -698,7 +699,7 @@ def test_problems_are_warnings_on_stderr_and_summed_up(capsys: pytest.CaptureFix
     store_of(tmp_path, made.started())
     (tmp_path / "sessions" / SESSION / "bad\x1b.jsonl").write_bytes(made.lines(made.started("b")) + b"x\n" * 50)
     (tmp_path / "marks").mkdir()
-    (tmp_path / "marks" / "1-2.json").write_text("{}")
+    (tmp_path / "marks" / f"{made.BOOT + 100 * S}-2.json").write_text("{}")
     assert command("show", "--store", str(tmp_path)) == 0
     captured = capsys.readouterr()
     assert "warning" not in captured.out
@@ -764,7 +765,7 @@ def test_marks_are_one_line_in_log_and_show(
 ) -> None:
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
-    store_of(tmp_path, made.started(session="one"))
+    store_of(tmp_path, made.started("a", "build", 0, session="one"))
     leave_marks(tmp_path, *marks)
     for words in (
         ["log", str(tmp_path)],
@@ -775,7 +776,7 @@ def test_marks_are_one_line_in_log_and_show(
         err = capsys.readouterr().err
         assert err.count("\n") == 1
         assert said in err
-        assert str(tmp_path / "marks") in err
+        assert f"(marks: {tmp_path / 'marks'}; marks/ may be deleted)" in err
         assert err.rstrip("\n").isprintable()
 
 
@@ -855,7 +856,162 @@ def test_log_json_counts_and_keeps_integers(capsys: pytest.CaptureFixture[str]) 
 def test_a_session_without_run_has_no_whole(capsys: pytest.CaptureFixture[str]) -> None:
     assert command("log", str(made.EXAMPLE)) == 0
     found = re.split(r"\s{2,}", capsys.readouterr().out.splitlines()[2])
-    assert found[2:] == ["comparator", "checker 1", "\u2013", "\u2013"]
+    assert found[2:] == ["comparator", "checker 1", "~1.30 s", "exit 0"]
+
+
+SEGV = {"kind": "signaled", "code": None, "signal": 11, "cause": "crashed"}
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        ([{}, {"code": 1}, SEGV], "1 of 3 calls: SIGSEGV, crashed"),
+        ([{}, {"code": 1}, {}, {"code": 1}], "2 of 4 calls: exit 1"),
+        ([{}, {}, {}, {}], "all 4 exit 0"),
+        ([{}, {}, None], "2 of 3 calls: exit 0"),
+        ([{"code": 3}], "exit 3"),
+        ([None], "\u2013"),
+        ([{"kind": "exited", "code": None}, {"kind": ["x"]}], "1 of 2 calls: ['x']"),
+    ],
+)
+def test_log_tells_the_worst_call_of_a_session_without_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, ends: list[dict[str, Any] | None], said: str
+) -> None:
+    for at, end in enumerate(ends):
+        events = [made.started(f"i{at}", "build", at * S)]
+        if end is not None:
+            events.append(made.finished(f"i{at}", (at + 1) * S, outcome=end))
+        made.put(tmp_path / "sessions" / SESSION, *events)
+    assert command("log", str(tmp_path)) == 0
+    captured = capsys.readouterr().out
+    ended = [at for at, end in enumerate(ends) if end is not None]
+    span = f"~{ended[-1] + 1}.00 s" if ended else "\u2013"
+    assert re.split(r"\s{2,}", captured.splitlines()[2])[-2:] == [span, said]
+    assert ("~: from the first call's start" in captured) == bool(ended)
+    assert command("log", "--json", str(tmp_path)) == 0
+    (one,) = json.loads(capsys.readouterr().out)["sessions"]
+    assert one["calls_outcome"] == (said if ended else None)
+    assert one["calls_span_ns"] == ((ended[-1] + 1) * S if ended else None)
+
+
+def test_only_marks_of_a_sessions_time_are_told_with_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    made.put(tmp_path / "sessions" / "old", made.started("a", "build", 600 * S, session="old"))
+    with (tmp_path / "sessions" / "old" / "a.jsonl").open("ab") as file:
+        file.write(made.lines(made.finished("a", 610 * S, session="old")))
+    made.put(tmp_path / "sessions" / "new", made.started("b", "build", 900 * S, session="new"))
+    (tmp_path / "marks").mkdir()
+    for words, at, told in (
+        (["show", "old"], 539, False),
+        (["show", "old"], 541, True),
+        (["show", "a"], 669, True),
+        (["show", "old"], 671, False),
+        (["show", "new"], 839, False),
+        (["show"], 10**6, True),
+        (["log", "-n", "1"], 899, False),
+        (["log", "-n", "1"], 900, True),
+        (["log"], 599, False),
+        (["log"], 601, True),
+    ):
+        mark = tmp_path / "marks" / f"{made.BOOT + at * S}-7.json"
+        mark.write_text('{"fault":"no room"}')
+        assert command(*words, "--store", str(tmp_path)) == 0
+        assert ("no room" in capsys.readouterr().err) == told, (words, at)
+        assert command(*words, "--json", "--store", str(tmp_path)) == 0
+        assert bool(json.loads(capsys.readouterr().out)["marks"]) == told
+        mark.unlink()
+
+
+def test_a_mark_too_old_to_be_read_is_not_called_unreadable(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    by_meter(tmp_path, 0)
+    by_meter(tmp_path, 10**12)
+    leave_marks(tmp_path, "old", *[{"fault": "x", "policy": "strict"}] * 100)
+    session = tmp_path / "sessions" / "5e0000"
+    with next(session.iterdir()).open("ab") as file:
+        call = next(session.iterdir()).stem
+        file.write(made.lines(made.finished(call, 1, session="5e0000")))
+    for path in sorted((tmp_path / "marks").iterdir())[1:]:
+        path.rename(path.with_name(f"{int(path.name.split('-')[0]) + 10**15}-7.json"))
+    assert command("show", "5e0000", "--store", str(tmp_path)) == 0
+    err = capsys.readouterr().err
+    assert "1 call ran unmeasured or measured in part, at " in err
+    assert ": its mark says why (" in err
+
+
+@pytest.mark.parametrize("wanted", ["last.6", "5f.6", f"{SESSION}.6"])
+def test_a_call_is_named_by_its_number(capsys: pytest.CaptureFixture[str], wanted: str) -> None:
+    assert command("show", wanted, "--store", str(made.SESSION_V1)) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("invocation ")
+    assert re.search(r"kernel +soko ", out)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ("last.0", "show last.0: the session has 7 calls; give .1 to .7"),
+        ("5f.8", "show 5f.8: the session has 7 calls; give .1 to .7"),
+        ("18eceb55c.1", "that is one call; only calls of a session have numbers"),
+        ("zz.1", "no session or call has an id that begins so"),
+        ("last.1234567", "no session or call has an id that begins so"),
+    ],
+)
+def test_a_wrong_number_is_one_line_and_2(capsys: pytest.CaptureFixture[str], wanted: str, said: str) -> None:
+    assert command("show", wanted, "--store", str(made.SESSION_V1)) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_an_id_with_a_point_in_it_is_an_id(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    store_of(tmp_path, made.started("a", session="s"), made.started("b", session="s.1"))
+    assert command("show", "s.1", "--store", str(tmp_path)) == 0
+    assert capsys.readouterr().out.startswith("session s.1 ")
+
+
+@pytest.mark.parametrize("words", [["show"], ["show", "abc"], ["show", "--json"], ["log"], ["log", "--json"]])
+@pytest.mark.parametrize("what", ["folder", "file", "foreign"])
+def test_what_is_there_and_cannot_be_read_is_1(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str], what: str
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        path = Path(folder) / "named"
+        path.mkdir() if what == "folder" else path.write_text("root:x:0:0\n")
+        path.chmod(0o644 if what == "foreign" else 0)
+        root = os.geteuid() == 0
+        if root:
+            os.seteuid(65534)
+        try:
+            assert command(*words, "--store", str(path)) == 1
+        finally:
+            if root:
+                os.seteuid(0)
+    err = capsys.readouterr().err
+    assert f"no records could be read in {path}" in err
+    assert "launchers were installed by root but the judge runs as another user" in err
+
+
+@pytest.mark.parametrize("words", [["show"], ["show", "--json"], ["show", "--all"], ["log"], ["log", "--json"]])
+def test_an_output_that_cannot_be_written_is_one_line_and_1(words: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        found = subprocess.run(
+            [sys.executable, "-m", "proofcost", *words, "--store", str(made.SESSION_V1)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert found.stderr == "proofcost: the output cannot be written: No space left on device\n"
+    assert found.returncode == 1
+
+
+def test_a_session_id_is_never_folded(capsys: pytest.CaptureFixture[str]) -> None:
+    raw = io.StringIO()
+    rows = [Row([SESSION, "2026-11-30 20:05:00", "lake env comparator", "build 1, export 1", "20.0 s", "exit 1"])]
+    for width in (80, 60, 50, 30):
+        console = Console(file=raw, force_terminal=True, width=width, color_system=None)
+        console.print(table_in(console, log.COLUMNS, rows, right=(4,), least=log.LEAST, unbroken=(0,)))
+    assert raw.getvalue().count(SESSION) == 4
 
 
 @pytest.mark.parametrize("words", [["log", "a", "--store", "b"], ["log", "-n", "0"], ["log", "-n", "x"]])
