@@ -331,11 +331,16 @@ class Meter:
         """The command first: if it saw a child of its own killed, it could still end with 0."""
         tree = procfs.tree_of(pid)
         self._kill_group(pid)
+        refused = 0
         for member in tree:
             try:
                 os.kill(member, signals.SIGKILL)
+            except PermissionError:  # a set-user-id program
+                refused += 1
             except OSError:
                 continue
+        if refused:
+            self._fault("time limit", f"{refused} process(es) of the tree may not be killed by this user")
 
     def _kill_group(self, pid: int) -> None:
         if self.group is not None:

@@ -81,7 +81,7 @@ def judge(status: int, evidence: Evidence) -> dict[str, Json]:
         said = [f"exec of {evidence.program} failed: {os.strerror(evidence.exec_errno)}"]
     elif evidence.time_limit_ns is not None:
         kind, cause = TIMED_OUT, TIME_LIMIT
-        how = "we killed it" if number is not None else "it ended by itself as we killed what was left of its tree"
+        how = "we killed it" if number is not None else "it ended by itself after that"
         said.append(f"our time limit of {seconds(evidence.time_limit_ns)} s for the whole had passed, and {how}")
     else:
         cause = _cause(number, code, evidence, said)

@@ -66,7 +66,7 @@ def refuse_or_run(plan: Plan, inherited: signals.Inherited, fault: object, invoc
     if left is None or (plan.entrance == "run" and os.isatty(2)):
         say(f"{text}; the command runs unmeasured")
     error = spawn.replace_by(plan.argv, inherited)
-    say(f"{plan.argv[0]}: {os.strerror(error.errno or 0)}")
+    say(f"{record.escape_text(plan.argv[0])}: {os.strerror(error.errno or 0)}")
     return spawn.exit_code_of(error)
 
 

@@ -24,24 +24,22 @@ def pass_by(place: str, session: str, base: dict[str, str], inside: bool, own: s
 
     `inside` tells that `base` is a session's cgroup, whose children bear an invocation's name and nothing else.
     """
-    for kind, directory in base.items():
-        prefix = "" if inside else hierarchy.PREFIX + "."
-        found = []
-        for name in cgroup.left_over(directory, prefix):
-            if inside:
-                owner, invocation = session, name
-            else:
-                _, owner, invocation = (*name.split(".", 2), "", "")[:3]
-            if invocation == own or name == hierarchy.WHOLE or not invocation:
-                continue
-            foreign = not os.path.exists(f"{place}/sessions/{owner}/{invocation}.jsonl")
-            found.append((foreign, invocation, owner, name))
-        # Ours first: many leftovers of other stores must not keep our own from being settled.
-        for _, invocation, owner, name in sorted(found)[:_PASSED_BY_MAX]:
-            others = {other: f"{path}/{name}" for other, path in base.items() if os.path.isdir(f"{path}/{name}")}
-            settle(place, owner, invocation, others, "meter")
-        if kind == hierarchy.UNIFIED:
-            break  # the same names stand in the other hierarchies
+    prefix = "" if inside else hierarchy.PREFIX + "."
+    found = []
+    # A meter killed as it removed its cgroup may have left one hierarchy's alone.
+    for name in {name for directory in base.values() for name in cgroup.left_over(directory, prefix)}:
+        if inside:
+            owner, invocation = session, name
+        else:
+            _, owner, invocation = (*name.split(".", 2), "", "")[:3]
+        if invocation == own or name == hierarchy.WHOLE or not invocation:
+            continue
+        foreign = not os.path.exists(f"{place}/sessions/{owner}/{invocation}.jsonl")
+        found.append((foreign, invocation, owner, name))
+    # Ours first: many leftovers of other stores must not keep our own from being settled.
+    for _, invocation, owner, name in sorted(found)[:_PASSED_BY_MAX]:
+        dirs = {kind: f"{path}/{name}" for kind, path in base.items() if os.path.isdir(f"{path}/{name}")}
+        settle(place, owner, invocation, dirs, "meter")
 
 
 def settle(place: str, session: str, invocation: str, dirs: dict[str, str], by: str) -> bool:

@@ -163,14 +163,23 @@ class Whole(Meter):
         """An earlier run's S that could not be removed then: its run is dead, and its calls have ended by now."""
         owner = name[len(hierarchy.PREFIX) + 1 :]
         raw = procfs.read_file(f"{self.plan.store}/sessions/{owner}/{session.SESSION_FILE}")
-        if owner == self.session or raw is None or _run_is_alive(raw):
-            return
         group = cgroup.Group("")
         group.dirs = {key: f"{path}/{name}" for key, path in self.base.items() if os.path.isdir(f"{path}/{name}")}
+        if raw is None and not group.pids() and all(map(_is_old, group.dirs.values())):
+            group.remove(whole=True)  # of a store that is not this one, perhaps gone
+        if owner == self.session or raw is None or _run_is_alive(raw):
+            return
         self._settle_calls(group.dirs, owner)
         whole = _invocation_of(raw)
         if whole is None or not settle.settle(self.plan.store, owner, whole, group.dirs, "run"):
             group.remove()
+
+
+def _is_old(directory: str) -> bool:
+    try:
+        return time.time_ns() - os.stat(directory).st_mtime_ns > settle.ABANDONED_NS
+    except OSError:
+        return False
 
 
 def _invocation_of(raw: bytes) -> str | None:

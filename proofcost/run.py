@@ -274,9 +274,12 @@ def measure(plan: Plan, shims: str, complete: Callable[[], None] | None = None) 
     status = meter.run_to_end(one, undo)
     undo()
     if one.child.exec_error is not None:
-        policy.say(f"{plan.argv[0]}: {os.strerror(one.child.exec_error.errno or 0)}")
+        policy.say(f"{escape_text(plan.argv[0])}: {os.strerror(one.child.exec_error.errno or 0)}")
     if one.timed_out:
-        policy.say(f"time limit of {outcome.seconds(plan.timeout_ns or 0)} s: the judge and all it started were killed")
+        done = (
+            "and all it started were killed" if os.WIFSIGNALED(status) else "could not be killed, and ended by itself"
+        )
+        policy.say(f"time limit of {outcome.seconds(plan.timeout_ns or 0)} s: the judge {done}")
     # What was sent to a judge that had ended is nobody's any more, and must not end us instead.
     while signals.take(0) is not None:
         pass

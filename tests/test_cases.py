@@ -2,12 +2,14 @@
 
 import json
 import os
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from wrapped import IN_GUEST, PROOFCOST, Wrapper, own_cgroups
+from wrapped import IN_GUEST, NOBODY, PROOFCOST, Wrapper, own_cgroups
 
 from proofcost.harness import hierarchy, procfs, settle
 
@@ -97,3 +99,71 @@ def test_a_call_that_is_just_leaving_is_not_settled_by_its_neighbour(tmp_path: P
     assert not (folder / f"{invocation}.settled.jsonl").exists()
     assert group.exists()
     assert settle.settle(str(tmp_path), session, invocation, {"unified": str(group)}, "run")
+
+
+def test_a_program_that_may_not_be_killed_is_not_called_killed(
+    as_root: None, gcc: Path, open_folder: Path, repo: Path
+) -> None:
+    """arena 211: a time limit that ended nothing must be visible, and is not "all it started were killed"."""
+    folder = Path(tempfile.mkdtemp(prefix="suid-", dir=open_folder))
+    program = folder / "becomes_root"
+    source = "#include <unistd.h>\nint main(void) { setgid(0); return setuid(0) ? 9 : (int)sleep(3); }\n"
+    subprocess.run([gcc, "-x", "c", "-", "-o", program], input=source.encode(), check=True)
+    program.chmod(0o4755)
+    os.chown(folder, NOBODY, NOBODY)
+    run = [PROOFCOST, "run", "--store", str(folder / "store"), "--timeout", "1s", "--", str(program)]
+    if not os.access(PROOFCOST, os.X_OK, effective_ids=True) or not repo.stat().st_mode & 1:
+        pytest.skip("another user cannot reach the checkout")
+    done = subprocess.run(run, user=NOBODY, group=NOBODY, extra_groups=[], cwd=folder, capture_output=True, check=False)
+    if done.returncode == 9:
+        pytest.skip("set-user-id programs are not honoured here")
+    call = Wrapper(folder, folder, "").last()
+    shutil.rmtree(folder)
+    assert done.returncode == 0
+    assert b"killed" not in done.stderr.replace(b"could not be killed", b"")
+    assert call.outcome["kind"] == "timed_out"
+    assert "ended by itself" in call.outcome["evidence"][-1]
+    assert [fault["step"] for fault in call.faults] == ["time limit"]
+
+
+def test_a_name_that_cannot_be_run_does_not_write_to_the_terminal(wrap: Wrapper) -> None:
+    """What a name holds reaches a terminal only as text."""
+    called = wrap.run("--", "./a\x1b[31m\nb")
+    assert called.status == 127
+    assert b"\x1b" not in called.stderr
+    assert called.stderr.count(b"\n") == 1
+
+
+def test_a_dead_session_of_a_store_that_is_gone_leaves_no_cgroup(with_cgroups: None, wrap: Wrapper) -> None:
+    """isolate 40: nothing of an old run lies about for good."""
+    own = hierarchy.find_own()
+    bases = {name: hierarchy.base_for(own, name) for name in hierarchy.wanted(own)}
+    old, young = hierarchy.session_name("00000000feedf00d"), hierarchy.session_name("00000001feedf00d")
+    made = [Path(base, name) for base in bases.values() for name in (old, young)]
+    try:
+        for path in made:
+            path.mkdir()
+            if path.name == old:
+                os.utime(path, (1, 1))
+        assert wrap.run("--", "/bin/true").status == 0
+        assert [path.name for path in made if path.exists()] == [young] * len(bases)
+    finally:
+        for path in made:
+            if path.exists():
+                path.rmdir()
+
+
+def test_what_is_left_in_one_hierarchy_alone_is_taken_away(tmp_path: Path) -> None:
+    """A meter killed between the removals of its cgroups: the next one that passes must see the second, too."""
+    session, invocation = "0123456789abcdef", "18ecedb1b191eb9b-4000000-8a9f1ee8"
+    folder = tmp_path / "store" / "sessions" / session
+    folder.mkdir(parents=True)
+    process = f'{{"meter_start_ticks":1,"pid_namespace":"{procfs.pid_namespace()}"}}'
+    (folder / f"{invocation}.jsonl").write_text(f'{{"event":"started","process":{process}}}\n')
+    base = {name: str(tmp_path / name) for name in (hierarchy.UNIFIED, hierarchy.MEMORY)}
+    for path in base.values():
+        Path(path).mkdir()
+    left = Path(base[hierarchy.MEMORY], f"{hierarchy.PREFIX}.{session}.{invocation}")
+    left.mkdir()
+    settle.pass_by(str(tmp_path / "store"), session, base, False, "own")
+    assert not left.exists()
