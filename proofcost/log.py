@@ -34,7 +34,7 @@ MAX_COUNT = 999_999_999
 SPAN = "~: from the first call's start to the last one's end, as no `proofcost run` measured the whole"
 
 COLUMNS = ("session", "started", "judge", "calls", "wall", "outcome")
-LEAST = {1: 10, 2: 10, 3: 10, 5: 10}
+LEAST = {2: 10, 3: 10, 5: 10}
 """Least widths of the columns that are folded on a terminal."""
 
 

@@ -36,6 +36,9 @@ LONG_REASONS = {
     "counter_not_reported": "the kernel did not report it (counter_not_reported)",
 }
 
+UNSAMPLED = "; ended before the first sample"
+"""How a reason ends where samples would have stood in for the figure."""
+
 MEMORY = "peak of the call's whole tree, page cache included (who reads a file first is charged for it)"
 """What a memory figure by cgroup is."""
 
@@ -122,6 +125,8 @@ class RowNotes:
             if column == "instructions" and raw in SHORT_REASONS:
                 notes.legend[SHORT_REASONS[raw]] = LONG_REASONS[raw]
                 return SHORT_REASONS[raw]
+            if raw.endswith(UNSAMPLED):  # else one reason would be two notes
+                raw, column = raw.removesuffix(UNSAMPLED), f"{column} ({UNSAMPLED.removeprefix('; ')})"
             self.say(self._reason(raw), column)
             return notes.dash
         text = notes.sign(shown.status) + human(shown.value, shown.unit, notes.ascii_only)

@@ -99,13 +99,12 @@ def _table(records: Sequence[Record], notes: Notes, console: Console) -> Table:
     ]
     numbers = {one.invocation: str(number) for number, one in enumerate(calls_of(records), 1)}
     width = len(str(len(rest)))
+    blank = "" if is_narrow(console) or not rest else " " * (width + 1)  # `solution total` has no room to stand in line
     rows = []
     for part in parts:
         for at, row in enumerate(part, 1):
-            cells = (
-                [f"{numbers.get(row.call or '', ''):>{width}} {row.cells[0]}", *row.cells[1:]] if rest else row.cells
-            )
-            rows.append(replace(row, cells=cells, section=at == len(part)))
+            before = f"{numbers[row.call]:>{width}} " if row.call in numbers else blank
+            rows.append(replace(row, cells=[before + row.cells[0], *row.cells[1:]], section=at == len(part)))
     heads = [NARROW.get(column, column) if is_narrow(console) else column for column in COLUMNS]
     if rest:
         heads[0] = f"{'#':>{width}} {heads[0]}"

@@ -291,6 +291,25 @@ def test_one_reason_of_all_calls_is_one_note(tmp_path: Path) -> None:
     assert text.count("no cgroup") == 1
 
 
+def test_a_call_too_short_to_be_sampled_makes_no_note_of_its_own(tmp_path: Path) -> None:
+    why = "no cgroup: not root"
+    short = made.figure(None, "bytes", "unavailable", f"{why}; ended before the first sample")
+    ours = made.figure(None, "bytes", "unavailable", "at most our own")
+    missing = {"cpu_tree": made.figure(None, "ns", "unavailable", why), "memory_peak_tree": short}
+    text = table_of(tmp_path, made.started(), figures(memory_peak_process=ours, **missing))
+    said = "CPU of waited-for processes only, memory (ended before the first sample)"
+    assert text.endswith(f"\n[1] {said}: no cgroup: not root\n")
+
+
+def test_a_process_larger_than_its_tree_is_explained(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name, tree, largest in (("a", 5, 6), ("b", 6, 6), ("c", None, 6)):
+        sizes = {"memory_peak_tree": made.figure(tree, "bytes"), "memory_peak_process": made.figure(largest, "bytes")}
+        made.put(tmp_path, made.started(name), made.finished(name, measurements=sizes))
+        assert command("show", name, "--store", str(tmp_path)) == 0
+        (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("  memory_peak_process"))
+        assert ("another cgroup used first are charged to that one" in line) == (name == "a")
+
+
 def test_calls_are_numbered_by_their_start(tmp_path: Path) -> None:
     lines = drawn(read_store(made.SESSION_V1).records).splitlines()
     head = next(line for line in lines if "outcome" in line)
@@ -487,13 +506,15 @@ def test_a_bad_nights_table_can_be_read_in_80_columns(tmp_path: Path) -> None:
     text = drawn(records, force_terminal=True, width=80, color_system=None, legacy_windows=False)
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)
     assert all(len(line) <= 80 for line in text.splitlines())
-    assert cells(text, "checker         late")[1:6] == ["late", "1.24 s", "1.22 s", "19.6 MB", "no counter"]
+    assert cells(text, "checker       late")[1:6] == ["late", "1.24 s", "1.22 s", "19.6 MB", "no counter"]
     table = text.split("\n\n")[1]
-    outcomes = "".join(line[67:] for line in table.splitlines()).replace(" ", "")
+    head = table.splitlines()[0]
+    of, wall_at, ended = (head.index(column) for column in ("of ", "  wall", "outcome"))
+    outcomes = "".join(line[ended:] for line in table.splitlines()).replace(" ", "")
     for said in ("timedout[1]", "notstarted(ENOENT)[2,3]", "exit0[4]", "exit1,sandboxsetupfailed"):
         assert said in outcomes
     assert all(column in table for column in ("phase", "wall", "instr.", "outcome"))
-    assert "a-kernel-with-a-rather-long-name-4t" in "".join(line[16:29].strip() for line in table.splitlines())
+    assert "a-kernel-with-a-rather-long-name-4t" in "".join(line[of:wall_at].strip() for line in table.splitlines())
 
 
 def test_what_is_said_of_several_figures_is_said_once(tmp_path: Path) -> None:
