@@ -79,7 +79,9 @@ def cannot_be_read(store: Store) -> bool:
     except OSError:
         return True
     kinds = {problem.kind for problem in store.problems}
-    return ProblemKind.UNREADABLE in kinds or (not stat.S_ISDIR(mode) and bool(kinds - {ProblemKind.EMPTY}))
+    if ProblemKind.UNREADABLE in kinds or stat.S_ISDIR(mode):
+        return ProblemKind.UNREADABLE in kinds
+    return not store.path.endswith(".jsonl") or bool(kinds - {ProblemKind.EMPTY})
 
 
 def _fault_text(fields: Mapping[str, Any] | None, ascii_only: bool) -> str:

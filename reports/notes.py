@@ -55,8 +55,8 @@ class Notes:
     """Rows of the table that are calls."""
     notes: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     """What is said -> of what (a column's name, say) by what stands before those: `total of `, or nothing."""
-    said_of: Counter[str] = field(default_factory=Counter)
-    """What is said -> of how many calls."""
+    said_of: dict[str, Counter[tuple[tuple[str, str], ...]]] = field(default_factory=dict)
+    """What is said -> of how many calls, by what it is said of there."""
     signs: set[str] = field(default_factory=set)
     legend: dict[str, str] = field(default_factory=dict)
     """What is shown -> what it means."""
@@ -70,12 +70,13 @@ class Notes:
 
         `subjects`: what it is said of, each with what stands before its name. `call`: it is said of a call.
         """
-        said = self.notes.setdefault(text, {})
+        said, subjects = self.notes.setdefault(text, {}), tuple(subjects)
         for of, subject in subjects:
             names = said.setdefault(of, [])
             if subject not in names and subject not in said.get("", ()):
                 names.append(subject)
-        self.said_of[text] += call
+        if call:
+            self.said_of.setdefault(text, Counter())[subjects] += 1
         return list(self.notes).index(text) + 1
 
     def sign(self, status: str) -> str:
@@ -97,7 +98,8 @@ class Notes:
         subjects = ", ".join(f"{of}{', '.join(names)}" for of, names in self.notes[text].items() if names)
         if not subjects:
             return text
-        return f"{subjects}: {text}" + (" (all calls)" if 1 < self.calls == self.said_of[text] else "")
+        alike = list(self.said_of.get(text, Counter()).values()) == [self.calls]
+        return f"{subjects}: {text}" + (" (all calls)" if alike and self.calls > 1 else "")
 
 
 @dataclass(slots=True)

@@ -291,6 +291,14 @@ def test_one_reason_of_all_calls_is_one_note(tmp_path: Path) -> None:
     assert text.count("no cgroup") == 1
 
 
+def test_a_reason_of_different_figures_is_not_said_of_all_calls(tmp_path: Path) -> None:
+    low = made.figure(5, "ns", "lower_bound", "stragglers")
+    events = []
+    for name, figure in (("a", "cpu_tree"), ("b", "wall_program")):
+        events += [made.started(name), made.merged(made.finished(name), {"measurements": {figure: low}})]
+    assert "\n[1] CPU, wall: stragglers\n" in table_of(tmp_path, *events)
+
+
 def test_a_call_too_short_to_be_sampled_makes_no_note_of_its_own(tmp_path: Path) -> None:
     why = "no cgroup: not root"
     short = made.figure(None, "bytes", "unavailable", f"{why}; ended before the first sample")
@@ -1010,6 +1018,16 @@ def test_what_is_there_and_cannot_be_read_is_1(
     err = capsys.readouterr().err
     assert f"no records could be read in {path}" in err
     assert "launchers were installed by root but the judge runs as another user" in err
+
+
+@pytest.mark.parametrize(("name", "status"), [("empty.jsonl", 0), ("notes.txt", 1)])
+def test_an_empty_file_is_a_store_by_its_name_alone(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, status: int
+) -> None:
+    (tmp_path / name).touch()
+    for words in (["show"], ["log"]):
+        assert command(*words, "--store", str(tmp_path / name)) == status
+        assert capsys.readouterr().err.count("nothing here") == (status == 0)
 
 
 @pytest.mark.parametrize("words", [["show"], ["show", "--json"], ["show", "--all"], ["log"], ["log", "--json"]])
