@@ -11,6 +11,7 @@ from typing import Any
 
 from proofcost.harness.decode import Problem, ProblemKind, plain, unescape
 from proofcost.harness.merged import Record, integer_at, text_at, value_at
+from proofcost.harness.running import MeterState
 
 SOLUTION_PHASES = frozenset({"build", "export", "check", "checker"})
 """The phases that make up what a submission costs its judge."""
@@ -128,10 +129,14 @@ def _beside(record: Record, others: Iterable[Record]) -> tuple[str, ...]:
     began = exit_seen - wall.value
     found = []
     for other in others:
-        left = value_at(other.finished, "stragglers")
-        ended = integer_at(other.finished, "clocks", "monotonic_ns")
         settled = integer_at(other.settled, "clocks", "monotonic_ns")
-        if other is record or not integer_at(left, "count") or text_at(left, "action") != "reported" or ended is None:
+        if other.finished is not None:
+            ended = integer_at(other.finished, "clocks", "monotonic_ns")
+            left_running = text_at(other.finished, "stragglers", "action") == "reported"
+        else:  # its meter was killed, nobody knows when, and what the command had started may have lived on
+            ended = integer_at(other.started, "clocks", "monotonic_ns")
+            left_running = settled is not None or other.meter is MeterState.VANISHED
+        if other is record or not left_running or ended is None:
             continue
         same_clock = value_at(other.started, "host", "boot_id") == value_at(record.started, "host", "boot_id")
         if same_clock and ended <= began and (settled is None or settled > began):
@@ -143,7 +148,7 @@ def derive(records: Sequence[Record], session_labels: Mapping[str, str] | None =
     """The records of one session with their derived fields filled in."""
     whole = whole_of(records)
     config, order = judge_config(whole), _sides_by_order(records)
-    outlived = [record for record in records if integer_at(record.finished, "stragglers", "count")]
+    outlived = [one for one in records if one.finished is None or integer_at(one.finished, "stragglers", "count")]
     common = {**(session_labels or {}), **(labels_of(whole.started.get("labels")) if whole is not None else {})}
     made: list[Record] = []
     for record in records:

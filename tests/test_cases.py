@@ -85,6 +85,21 @@ def test_a_call_beside_what_an_earlier_one_left_running_says_so(
     assert "ran beside" in shown(wrap)
 
 
+def test_so_does_one_beside_the_tree_of_a_call_that_was_killed_outright(
+    with_cgroups: None, wrap: Wrapper, hostile: Hostile
+) -> None:
+    """The same with the way in which Python kills at a time limit: SIGKILL to whom it started, here the meter."""
+    burn = f"{hostile('burn')} self 0.6"
+    build = " ".join(wrap.command(["/bin/sh", "-c"], "build"))
+    checker = " ".join(wrap.command(["/bin/true"], "checker"))
+    killed = f"timeout --foreground -s KILL {4 if IN_GUEST else 0.3} {build} '{burn} & wait'"
+    wrap.run("--", "/bin/sh", "-c", f"{killed}; {checker}; sleep {20 if IN_GUEST else 1.5}; {checker}")
+    _, first, beside, after = json.loads(shown(wrap, "--json"))["records"]
+    assert first["state"] == "incomplete"
+    assert beside["derived"]["beside_stragglers_of"] == [first["invocation"]]
+    assert after["derived"]["beside_stragglers_of"] == []
+
+
 def test_a_call_that_is_just_leaving_is_not_settled_by_its_neighbour(tmp_path: Path) -> None:
     """Calls in parallel: whose meter still lives takes its own cgroup away, and its figures are final."""
     ticks, namespace = procfs.start_ticks(os.getpid()), procfs.pid_namespace()
