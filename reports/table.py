@@ -152,7 +152,7 @@ def _as_usual(record: Record) -> bool:
 def _row(record: Record, notes: Notes, style: str | None = None, said: str | None = None) -> Row:
     about = RowNotes(notes, call=record.phase_understood != "whole")
     row = [_phase(record, notes), _of(record, notes)]
-    if record.finished is None:
+    if record.finished is None and record.settled is None:
         row.extend([notes.dash] * len(FIGURES))
     else:
         row.extend(about.figure(column, pick(record)) for column, pick in FIGURES)
