@@ -2,11 +2,11 @@
 
 import argparse
 import importlib
-import os
 import sys
 from typing import NoReturn
 
 from proofcost.harness.version import VERSION
+from proofcost.output import guarded
 
 # In the order in which a newcomer meets them.
 _COMMANDS = ("demo", "run", "log", "show", "doctor", "install")
@@ -45,21 +45,12 @@ def main(argv: list[str] | None = None) -> int:
         sys.dont_write_bytecode = True
     args = build_parser(only).parse_args(words)
     try:
-        code: int = args.run(args)
-        if sys.stdout is not None:  # the caller closed it
-            sys.stdout.flush()
-    except BrokenPipeError:  # the reader of a pipe had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 1
-    except OSError as error:  # our own output could not be written (a full disk); everything else names its file
-        if error.filename is not None:
-            raise
-        sys.stderr.write(f"proofcost: {error.strerror}\n")
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 1
+        if only == "run":  # prints nothing of its own on stdout, and its status is the judge's
+            code: int = args.run(args)
+            return code
+        return guarded(lambda: int(args.run(args)))
     except KeyboardInterrupt:
         return 130
-    return code
 
 
 if __name__ == "__main__":

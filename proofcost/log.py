@@ -17,7 +17,7 @@ from proofcost.harness.derive import whole_of
 from proofcost.harness.merged import Record
 from proofcost.harness.reading import read_newest
 from proofcost.harness.running import MeterState
-from proofcost.output import DONE, FAILED, guarded
+from proofcost.output import DONE, FAILED
 from proofcost.reports.figures import wall
 from proofcost.reports.findings import cannot_be_read, found_object, nothing_here, problem_lines, with_marks
 from proofcost.reports.inert import inert
@@ -116,7 +116,7 @@ def main(args: argparse.Namespace) -> int:
     Exit status: 0 done (also when there are none), 1 what is there cannot be read, or output not written, 2 usage.
     """
     try:
-        return guarded(lambda: _log(args))
+        return _log(args)
     except UsageError as error:
         print(f"proofcost: {error}", file=sys.stderr)
         return USAGE

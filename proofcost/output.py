@@ -23,6 +23,8 @@ def guarded(command: Callable[[], int]) -> int:
         _forget()
         return DONE
     except OSError as error:
+        if error.filename is not None:  # not of the output: a file that nobody handled
+            raise
         _forget()
         print(f"proofcost: the output cannot be written: {error.strerror or error}", file=sys.stderr)
         return FAILED

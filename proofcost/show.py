@@ -16,7 +16,7 @@ from proofcost.harness.derive import calls_of
 from proofcost.harness.merged import Record
 from proofcost.harness.reading import Store, read_named, read_newest
 from proofcost.harness.store import default_place
-from proofcost.output import DONE, FAILED, guarded
+from proofcost.output import DONE, FAILED
 from proofcost.reports.fields import render_invocation
 from proofcost.reports.findings import (
     cannot_be_read,
@@ -168,7 +168,7 @@ def main(args: argparse.Namespace) -> int:
     Exit status: 0 done (also when there is nothing), 1 what is there cannot be read, or output not written, 2 usage.
     """
     try:
-        return guarded(lambda: _show(args))
+        return _show(args)
     except UsageError as error:
         print(f"proofcost: {error}", file=sys.stderr)
         return USAGE

@@ -1068,12 +1068,7 @@ def test_a_time_no_calendar_has_is_shown_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_closed_pipe_is_no_complaint() -> None:
-    code = (
-        "import sys; from proofcost import show; import argparse\n"
-        "p = argparse.ArgumentParser(); show.add_parser(p.add_subparsers()); a = p.parse_args(sys.argv[1:])\n"
-        "sys.exit(a.run(a))"
-    )
-    words = [sys.executable, "-c", code, "show", "--all", "--json", "--store", str(made.SESSION_V1)]
+    words = [sys.executable, "-m", "proofcost", "show", "--all", "--json", "--store", str(made.SESSION_V1)]
     child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert child.stdout is not None
     assert child.stderr is not None
