@@ -194,6 +194,9 @@ def memory(
             )
         else:
             figures[name] = measurement(split[at], "bytes", method, SAMPLED, "a peak between two samples is not seen")
+    _doubt(figures, ("swap_peak_tree", "memory_anon_tree", "memory_file_tree", "memory_shmem_tree"))
+    if usage is not None and usage.peak_bytes is not None:
+        _doubt(figures, ("memory_peak_tree",))
     method = _PEAK_BY_WAIT
     hidden = maxrss_bytes <= own_peak_bytes + HIDDEN_SLACK_BYTES
     sampled = sampler.process_peak_bytes
@@ -218,6 +221,7 @@ def input_output(
     method, why = "cgroup v2 io.stat", "no v2 io controller here"
     put(figures, "io_read_bytes_tree", None if usage is None else usage.io_read_bytes, "bytes", method, why)
     put(figures, "io_write_bytes_tree", None if usage is None else usage.io_write_bytes, "bytes", method, why)
+    _doubt(figures, ("io_read_bytes_tree", "io_write_bytes_tree"))
 
 
 def disk(figures: Figures, sampler: Sampler) -> None:
@@ -254,6 +258,12 @@ def still_growing(figures: Figures) -> None:
         if tree and figure["status"] == MEASURED:
             figure["status"] = LOWER_BOUND
             figure["reason"] = _STRAGGLERS
+
+
+def _doubt(figures: Figures, names: tuple[str, ...]) -> None:
+    """A cgroup that does not hold the command's CPU (root may move itself out) does not hold its memory either."""
+    if figures.get("cpu_tree", {}).get("status") == CONTRADICTED:
+        _mark(figures, names, LOWER_BOUND, "CPU was used that this cgroup does not know of: what left it is not in it")
 
 
 def _mark(figures: Figures, names: tuple[str, ...], status: str, reason: str) -> None:

@@ -139,3 +139,6 @@ def test_a_command_that_leaves_its_cgroup_contradicts_it(as_root: None, wrap: Wr
     for name in ("cpu_tree", "cpu_tree_user", "cpu_waited", "cpu_waited_user"):
         assert seen.status(name) == "contradicted", seen.figures[name]
         assert seen.figures[name]["reason"]
+    # Nor does it hold its memory.
+    if seen.figures["memory_peak_tree"]["value"] is not None:
+        assert seen.status("memory_peak_tree") == "lower_bound"
