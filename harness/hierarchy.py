@@ -3,7 +3,7 @@
 Which hierarchy gives what:
 - v2 (`unified`), any host that mounts it: CPU (no controller needed), pressure, kill, populated; with the memory
   controller also memory.peak and OOM events; with io, io.stat. A child can be born inside by clone3 (0.5 ms).
-- v1 `memory` (a "hybrid" or v1 host): peak, split and OOM count. A child writes itself into cgroup.procs (6-10 ms).
+- v1 `memory` (a "hybrid" or v1 host): peak, split and OOM count. A child writes itself into `tasks` (0.1 ms).
 - v1 `cpuacct`, only where v2 is not mounted at all.
 
 A cgroup is made below the session's when `run` started us (we live in <session>/whole); else, on v2, beside our own if
