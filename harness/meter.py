@@ -145,10 +145,10 @@ class Meter:
             self._make_cgroup()
         else:
             self.cgroup_reason = "--cgroup off"
-        room = (
-            store.ROOM_BYTES if plan.judge_config is None else store.ROOM_BYTES + 3 * describe.JUDGE_CONFIG_KEPT_BYTES
+        started = describe.started(
+            plan, self.session, known_by, self.invocation, abi, self._cgroups(), self._limit_dirs()
         )
-        sink = store.OwnFile(f"{folder}/{self.invocation}.jsonl", room)
+        sink = store.OwnFile(f"{folder}/{self.invocation}.jsonl", store.room_for(started))
         self.sink = sink
         if not sink.reserved:
             self._fault("reserve", "no room could be reserved: this file system has no fallocate")
@@ -156,9 +156,7 @@ class Meter:
             self._fault("understand", line)
         for line in self.mended:
             self._fault("store", line)
-        sink.append(
-            describe.started(plan, self.session, known_by, self.invocation, abi, self._cgroups(), self._limit_dirs())
-        )
+        sink.append(started)
         self._step("settle", self._settle_others, None)
         self.sampler = Sampler(self.usage_dirs(), sandbox.writable)
         self.disturbance = host.snapshot()

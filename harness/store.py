@@ -161,6 +161,14 @@ def make_folder(path: str) -> None:
         raise StoreError(f"store {path}: cannot be made: {os.strerror(error.errno or 0)}") from None
 
 
+def room_for(started: dict[str, Json]) -> int:
+    """How much disk an invocation's file may need, bytes: `started` is known, and `finished` takes less than the rest.
+
+    A byte of argv or of a configuration can take five in a record (`\\\\xhh`), so no fixed room fits all.
+    """
+    return max(ROOM_BYTES, len(record.dumps(started)) + ROOM_BYTES // 2)
+
+
 class Sink:
     """Where an invocation's events go. `OwnFile` is the one we have; a collector's socket is to be another."""
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proofcost.harness import decode, record
+from proofcost.harness import decode, record, store
 
 TEXT = st.text(st.characters(codec="utf-8"))
 VALUES = st.recursive(
@@ -94,3 +94,12 @@ def test_true_is_not_one() -> None:
 def test_an_integer_keeps_all_its_digits() -> None:
     assert record.dumps(933_795_598_537) == "933795598537"
     assert json.loads(record.dumps((1 << 63) - 1)) == (1 << 63) - 1
+
+
+def test_the_room_that_is_reserved_holds_the_largest_started_and_a_finished() -> None:
+    """Bytes that no UTF-8 has take five each: 64 KiB of them do not fit the usual room."""
+    small: dict[str, record.Json] = {"argv": ["true"]}
+    assert store.room_for(small) == store.ROOM_BYTES
+    large: dict[str, record.Json] = {"text": record.escape(b"\xff" * 65536)}
+    assert len(record.dumps(large)) > 5 * 65536
+    assert store.room_for(large) >= len(record.dumps(large)) + store.ROOM_BYTES // 2
