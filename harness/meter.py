@@ -218,6 +218,8 @@ class Meter:
         child = self.child
         spawn.start(child, self.plan.argv, self.inherited, self.group)
         self.started_ns = time.monotonic_ns()
+        if self.sink is not None:
+            self._step("sync", self.sink.sync, None)
         self._step("cgroup", self._forget_refused, None)
         status, usage = self._wait(child)
         self.status = status if child.exec_error is None else spawn.exit_code_of(child.exec_error) << 8
@@ -443,6 +445,7 @@ class Meter:
         }
         if self.sink is not None:
             self.sink.append(event)
+            self.sink.sync()
             self.sink.close()
         self._step("remove", self._leave_cgroup, None)
 

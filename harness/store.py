@@ -2,7 +2,7 @@
 
 One file per invocation, made with O_EXCL and held open: no locks, nothing shared, so neither a parallel meter nor a
 same-uid attacker who chmods or flocks a path can spoil what another one writes. An event is one write(2) of one line,
-then fdatasync.
+then fdatasync; that of `started` while the command already runs, which need not wait for the disk.
 """
 
 import errno
@@ -173,7 +173,11 @@ class Sink:
     """Where an invocation's events go. `OwnFile` is the one we have; a collector's socket is to be another."""
 
     def append(self, event: dict[str, Json]) -> None:
-        """Keep one event for good. Raises OSError when it could not be kept."""
+        """Keep one event, whatever becomes of this process. Raises OSError when it could not be kept."""
+        raise NotImplementedError
+
+    def sync(self) -> None:
+        """Have what was kept survive a loss of power as well. Raises OSError."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -212,6 +216,8 @@ class OwnFile(Sink):
         line = record.dumps(event).encode("ascii") + b"\n"
         while line:
             line = line[os.write(self._fd, line) :]
+
+    def sync(self) -> None:
         os.fdatasync(self._fd)
 
     def discard(self) -> None:

@@ -751,6 +751,7 @@ AFTER = [
     (H + "figures", "walls"), (H + "figures", "cpu"), (H + "figures", "counters"), (H + "figures", "memory"),
     (H + "figures", "input_output"), (H + "figures", "disk"), (H + "host", "snapshot"), (H + "host", "disturbance"),
     (H + "outcome", "judge"), (H + "store", "OwnFile.append"), (H + "store", "OwnFile.close"), ("os", "fdatasync"),
+    (H + "store", "OwnFile.sync"),
     ("os", "ftruncate"), (H + "cgroup", "Group.remove"), (H + "cgroup", "Group.close_entries"), (H + "meter", "clocks"),
     (H + "record", "dumps"), (H + "record", "escape_text"), (H + "meter", "Meter._fault"), (H + "meter", "Meter._step"),
     (H + "meter", "Meter._last_words"), (H + "meter", "Meter._record"), (H + "meter", "Meter._wait"),
