@@ -51,6 +51,8 @@ if TYPE_CHECKING:  # typing itself costs 10 ms
 # A byte takes at most this many in a record: `\\xHH`, its backslash escaped again by JSON.
 ESCAPE_GROWTH = 5
 # After so many faults the wait gives up forwarding and sampling, never the status.
+# When `started` is flushed to disk: a slow disk's tens of ms are then small beside the wall that they could lengthen.
+FLUSH_AFTER_NS = 5_000_000_000
 WAIT_FAULTS_MAX = 8
 WAKER_STEP_S = 0.02
 
@@ -68,6 +70,7 @@ class Meter:
         "disturbance",
         "exit_ns",
         "faults",
+        "flushed",
         "group",
         "inherited",
         "inside_session",
@@ -116,6 +119,7 @@ class Meter:
         self.child = spawn.Child()
         self.caller_signal: int | None = None
         self.timed_out = False
+        self.flushed = False
         # The last process that woke us after a stop; its SIGCONT is not for the command.
         self.waker = 0
         # The raw wait status, once it is known: no later fault may lose it.
@@ -218,8 +222,6 @@ class Meter:
         child = self.child
         spawn.start(child, self.plan.argv, self.inherited, self.group)
         self.started_ns = time.monotonic_ns()
-        if self.sink is not None:
-            self._step("sync", self.sink.sync, None)
         self._step("cgroup", self._forget_refused, None)
         status, usage = self._wait(child)
         self.status = status if child.exec_error is None else spawn.exit_code_of(child.exec_error) << 8
@@ -264,6 +266,7 @@ class Meter:
                     self._kill_command(child.pid)
                 if taken is None:
                     self.sampler.tick()
+                    self._flush_started()
                 elif taken.number == signals.SIGCHLD:
                     continue
                 elif (taken.by_process and taken.sender not in ours) or _hangup_is_ours(taken):
@@ -288,6 +291,12 @@ class Meter:
         if not self.exit_ns:
             self.exit_ns = time.monotonic_ns()
         return status, usage
+
+    def _flush_started(self) -> None:
+        """Have `started` survive a loss of power, once a run is long: the exit of a short one must not be seen late."""
+        if not self.flushed and self.sink is not None and time.monotonic_ns() - self.started_ns > FLUSH_AFTER_NS:
+            self.flushed = True
+            self.sink.sync()
 
     def plain_wait(self, pid: int) -> int:
         """The status and nothing else, however often it takes; a status that is lost for good is not a success."""

@@ -2,7 +2,7 @@
 
 One file per invocation, made with O_EXCL and held open: no locks, nothing shared, so neither a parallel meter nor a
 same-uid attacker who chmods or flocks a path can spoil what another one writes. An event is one write(2) of one line,
-then fdatasync; that of `started` while the command already runs, which need not wait for the disk.
+then fdatasync; that of `started` only once a run is long (meter.py): neither the command nor its clock waits for it.
 """
 
 import errno

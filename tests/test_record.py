@@ -2,13 +2,16 @@
 
 import json
 import re
+import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proofcost.harness import decode, record, store
+from proofcost.harness import decode, meter, record, store
+from proofcost.harness.plan import Plan
+from proofcost.harness.signals import Inherited
 
 TEXT = st.text(st.characters(codec="utf-8"))
 VALUES = st.recursive(
@@ -103,3 +106,21 @@ def test_the_room_that_is_reserved_holds_the_largest_started_and_a_finished() ->
     large: dict[str, record.Json] = {"text": record.escape(b"\xff" * 65536)}
     assert len(record.dumps(large)) > 5 * 65536
     assert store.room_for(large) >= len(record.dumps(large)) + store.ROOM_BYTES // 2
+
+
+class CountingSink(store.Sink):
+    synced = 0
+
+    def sync(self) -> None:
+        self.synced += 1
+
+
+@pytest.mark.parametrize(("ran_s", "flushes"), [(0, 0), (4, 0), (6, 1)])
+def test_started_is_flushed_once_and_only_in_a_long_run(ran_s: int, flushes: int) -> None:
+    """In a short one the exit would be seen late by what the disk takes."""
+    one = meter.Meter(Plan(["true"], "phase"), Inherited())
+    one.sink = sink = CountingSink()
+    one.started_ns = time.monotonic_ns() - ran_s * 10**9
+    for _ in range(3):
+        one._flush_started()
+    assert sink.synced == flushes
