@@ -12,25 +12,53 @@ NAME, VERSION, STORE, REAL, STRICT, TREE = "phase", "", "", "", False, ""
 OPTIONS: dict[str, object] = {}
 # Configuration ends.
 
+# The rest comes compiled out of the meter's bundle, where that is there and of this Python: compiling it costs a call
+# 0.5 ms. A launcher keeps it as text for the day it is not.
+# Rest begins.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType
+
+    Entries = tuple[tuple[str, str, CodeType], ...]
+
 ENOENT, ENOEXEC, ENOTDIR = 2, 8, 20
 # What the command must get back when the meter fails after it changed them.
 SIGCHLD_WAS: list[object] = []
 MASK_WAS: set[int] = set()
 
 
-def use_one_file() -> None:
-    """Take the meter's modules from one compiled file beside the tree, where it is of this Python.
+def launch(entries: "Entries") -> None:
+    """Hand over to the meter; it never comes back."""
+    import _signal  # type: ignore[import-not-found]
+    import _warnings
+
+    SIGCHLD_WAS.append(_signal.getsignal(_signal.SIGCHLD))
+    MASK_WAS.update(_signal.pthread_sigmask(_signal.SIG_BLOCK, []))
+    # Not `-W ignore`, which would import `warnings` (0.4 ms): nothing of ours may appear on the command's stderr.
+    _warnings.filters.insert(0, ("ignore", None, Warning, None, 0))
+    # A limit on file sizes or a full disk would leave half a .pyc, and every later call would fail on it.
+    sys.dont_write_bytecode = True
+    sys.path.append(TREE)
+    try:
+        use_bundled(entries)
+    except Exception:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "proofcost"]:
+            del sys.modules[name]  # the tree does as well
+    from proofcost.adapters.entrance import Config
+
+    if NAME == "phase":
+        from proofcost.adapters.phase import main
+    else:
+        from proofcost.adapters.landrun import main
+    main(Config(STORE, REAL, strict=STRICT, **OPTIONS))  # type: ignore[arg-type]
+
+
+def use_bundled(entries: "Entries") -> None:
+    """Make the meter's modules (name, its folder if it is a package, code) from the bundle.
 
     They stand there in the order in which they need each other, so that none of them is searched for: 2 ms less. What
     is not there (and seldom needed) is imported from the tree.
     """
-    import marshal
-    from _frozen_importlib_external import MAGIC_NUMBER
-
-    with open(TREE + "/bundle", "rb", buffering=0) as file:
-        if file.read(len(MAGIC_NUMBER)) != MAGIC_NUMBER:
-            return
-        entries = marshal.loads(file.read())
     for name, folder, code in entries:
         module = sys.modules[name] = type(sys)(name)
         if folder:
@@ -39,10 +67,6 @@ def use_one_file() -> None:
         above, _, last = name.rpartition(".")
         if above:
             setattr(sys.modules[above], last, module)
-
-
-# What only a fault needs. A launcher keeps it as text until then: compiling it would cost every call 1.5 ms.
-# Fault begins.
 
 
 def without_the_meter(fault: BaseException) -> None:
@@ -74,7 +98,7 @@ def end_with_what_has_started() -> None:
 
 def run_or_refuse(fault: BaseException) -> None:
     """The policy, with nothing but the standard library."""
-    import _signal  # type: ignore[import-not-found]
+    import _signal
     import os
 
     command = [REAL, *sys.argv[1:]] if REAL else sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else []
@@ -183,39 +207,39 @@ def is_ours(path: str) -> bool:
         return False
 
 
-# Fault ends.
+# Rest ends.
+REST = ""  # Here stands the text of the rest.
 
 
-def launch() -> None:
-    """Hand over to the meter; it never comes back."""
-    import _signal
-    import _warnings
-    import gc
-
-    gc.disable()  # 0.8 ms of looking through what start-up makes; the meter leaves next to no garbage behind
-    SIGCHLD_WAS.append(_signal.getsignal(_signal.SIGCHLD))
-    MASK_WAS.update(_signal.pthread_sigmask(_signal.SIG_BLOCK, []))
-    # Not `-W ignore`, which would import `warnings` (0.4 ms): nothing of ours may appear on the command's stderr.
-    _warnings.filters.insert(0, ("ignore", None, Warning, None, 0))
-    # A limit on file sizes or a full disk would leave half a .pyc, and every later call would fail on it.
-    sys.dont_write_bytecode = True
-    sys.path.append(TREE)
+def bundled() -> "tuple[CodeType | str, Entries]":
+    """(the rest, the meter's modules) from the bundle, else (the rest's text, nothing)."""
     try:
-        use_one_file()
-    except Exception:
-        for name in [name for name in sys.modules if name.partition(".")[0] == "proofcost"]:
-            del sys.modules[name]  # the tree does as well
-    from proofcost.adapters.entrance import Config
+        from _frozen_importlib_external import MAGIC_NUMBER
+        from marshal import loads
 
-    if NAME == "phase":
-        from proofcost.adapters.phase import main
-    else:
-        from proofcost.adapters.landrun import main
-    main(Config(STORE, REAL, strict=STRICT, **OPTIONS))  # type: ignore[arg-type]
+        with open(TREE + "/bundle", "rb", buffering=0) as file:
+            if file.read(len(MAGIC_NUMBER)) == MAGIC_NUMBER:
+                rest, entries = loads(file.read())
+                return rest, entries
+    except Exception:
+        pass
+    return REST, ()
 
 
 if __name__ == "__main__":
     try:
-        launch()
+        import gc
+
+        gc.disable()  # 0.8 ms of looking through what start-up makes; the meter leaves next to no garbage behind
+        rest, entries = bundled()
+        exec(rest)
+        launch(entries)
     except BaseException as fault:
-        without_the_meter(fault)
+        try:
+            if "without_the_meter" not in globals():
+                exec(REST)
+            without_the_meter(fault)
+        finally:
+            import os
+
+            os._exit(125 if STRICT else 126)

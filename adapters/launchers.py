@@ -27,7 +27,8 @@ SYSTEM_PYTHON = "/usr/bin/python3"
 
 _BODY = "launcher_body.py"
 _BEGIN, _END = "# Configuration begins", "# Configuration ends.\n"
-_FAULT_BEGIN, _FAULT_END = "# Fault begins.\n", "# Fault ends.\n"
+_REST_BEGIN, _REST_END = "# Rest begins.\n", "# Rest ends.\n"
+_REST_HERE = 'REST = ""  # Here stands the text of the rest.\n'
 
 
 class Options:
@@ -46,12 +47,7 @@ class Options:
 
 def text_of(name: str, real: str, options: Options) -> str:
     """The launcher `name` around the real binary `real` (empty for `phase`, whose command stands in its arguments)."""
-    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), _BODY), encoding="utf-8") as file:
-        body = file.read()
-    before, _, rest = body.partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    after, _, rest = after.partition(_FAULT_BEGIN)
-    fault, _, launch = rest.partition(_FAULT_END)
+    before, rest, after = parts_of_body()
     constants = (name, VERSION, options.store, real, options.strict, options.tree)
     baked = {
         "session": options.session,
@@ -63,27 +59,24 @@ def text_of(name: str, real: str, options: Options) -> str:
         f"#!{options.interpreter} {INTERPRETER_FLAGS}\n"
         f"{session.LAUNCHER_MAGIC.decode()} {name} {VERSION}\n"
         "# Written by proofcost; to change it, install again. `proofcost install DIR --off` makes it a plain exec.\n"
-        f"{before}NAME, VERSION, STORE, REAL, STRICT, TREE = {constants!r}\nOPTIONS = {baked!r}\n{after}"
-        f"{_FAULT_LATER}FAULT = r'''{fault}'''\n{launch}"
+        f"{before}NAME, VERSION, STORE, REAL, STRICT, TREE = {constants!r}\nOPTIONS = {baked!r}\n"
+        f"REST = r'''{rest}'''{after}"
     )
     # A launcher that Python cannot read would end with 1, which a judge takes for a rejection.
     compile(text, name, "exec", dont_inherit=True)
-    compile(fault, name, "exec", dont_inherit=True)
+    compile(rest, name, "exec", dont_inherit=True)
     return text
 
 
-_FAULT_LATER = """
-def without_the_meter(fault):
-    try:
-        exec(FAULT, globals())  # defines the function that now bears this one's name
-        without_the_meter(fault)
-    finally:
-        import os
-
-        os._exit(125 if STRICT else 126)
-
-
-"""
+def parts_of_body() -> tuple[str, str, str]:
+    """What stands in launcher_body.py before the configuration, what is compiled ahead, and what comes after."""
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), _BODY), encoding="utf-8") as file:
+        body = file.read()
+    before, _, body = body.partition(_BEGIN)
+    _, _, body = body.partition(_END)
+    _, _, body = body.partition(_REST_BEGIN)
+    rest, _, after = body.partition(_REST_END)
+    return before, rest, after.removeprefix(_REST_HERE)
 
 
 _BUNDLER = """
@@ -91,7 +84,7 @@ import ast, marshal, os, sys
 from importlib.machinery import FileFinder, SourceFileLoader
 from importlib.util import MAGIC_NUMBER
 
-tree, target = sys.argv[1:]
+tree, target, rest = sys.argv[1:]
 sys.dont_write_bytecode = True
 packages, modules = [], []
 
@@ -126,15 +119,19 @@ class Bare(ast.NodeTransformer):
 sys.meta_path.insert(0, Finder)
 import proofcost.adapters.phase
 import proofcost.adapters.landrun
+
+def compiled(text, path):
+    bare = ast.fix_missing_locations(Bare().visit(ast.parse(text, path)))
+    return compile(bare, path, "exec", dont_inherit=True, optimize=2)
+
 entries = []
 for name, path in sorted(packages) + modules:
     with open(path, "rb") as source:
-        bare = ast.fix_missing_locations(Bare().visit(ast.parse(source.read(), path)))
-        code = compile(bare, path, "exec", dont_inherit=True, optimize=2)
+        code = compiled(source.read(), path)
     folder = os.path.relpath(os.path.dirname(path), tree) if (name, path) in packages else ""
     entries.append((name, folder, code))
 with open(target, "wb") as out:
-    out.write(MAGIC_NUMBER + marshal.dumps(entries))
+    out.write(MAGIC_NUMBER + marshal.dumps((compiled(rest, "launcher"), tuple(entries))))
 """
 
 
@@ -143,7 +140,8 @@ def bundle_command(interpreter: str, tree: str) -> list[str]:
 
     Without the columns of each instruction, which only tracebacks would show: a third less to load.
     """
-    return [interpreter, "-I", "-S", "-X", "no_debug_ranges", "-c", _BUNDLER, tree, os.path.join(tree, BUNDLE)]
+    flags = ["-I", "-S", "-X", "no_debug_ranges"]
+    return [interpreter, *flags, "-c", _BUNDLER, tree, os.path.join(tree, BUNDLE), parts_of_body()[1]]
 
 
 _OFF_PHASE = """while [ $# -gt 0 ] && [ "$1" != -- ]; do shift; done
