@@ -1,7 +1,9 @@
 """Signals, through the C module: `signal` itself imports enum (4 ms).
 
 Python ignores SIGPIPE and SIGXFSZ before user code runs, and the caller's choice for them is lost to us; it is taken
-from what our parent ignores, because an ignored signal is inherited. SIGINT's original disposition Python keeps.
+from what our parent ignores, because an ignored signal is inherited (Lean's programs hand it on so). A parent that is a
+Python gives both back to its children, unless they were started in an unusual way. SIGINT's original disposition Python
+keeps.
 """
 
 import _signal  # type: ignore[import-not-found]
@@ -12,6 +14,9 @@ from proofcost.harness import procfs
 SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGPIPE, SIGTERM, SIGCHLD, SIGCONT = 1, 2, 3, 9, 13, 15, 17, 18
 SIGSTOP, SIGTSTP, SIGXCPU, SIGXFSZ = 19, 20, 24, 25
 SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS = 4, 5, 6, 7, 8, 11, 31
+# What a process's own timers send it, in the order of their numbers.
+_TIMERS = {_signal.ITIMER_REAL: _signal.SIGALRM, _signal.ITIMER_VIRTUAL: _signal.SIGVTALRM,
+           _signal.ITIMER_PROF: _signal.SIGPROF}  # fmt: skip
 # A program that dies of one of these did it itself.
 FAULTS = (SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS)
 # A caller that sends one of these wants the command to end.
@@ -35,11 +40,12 @@ def name(number: int) -> str:
 class Inherited:
     """The dispositions and the mask that the command must start with: the ones we were started with."""
 
-    __slots__ = ("_defaults", "_ignored", "_mask")
+    __slots__ = ("_defaults", "_ignored", "_mask", "_timers", "_waiting")
 
     def __init__(self, parent: int | None = None) -> None:
-        mask = procfs.ignored_signals(os.getppid() if parent is None else parent)
-        ignored = 0 if mask is None else mask
+        parent = os.getppid() if parent is None else parent
+        mask = procfs.ignored_signals(parent)
+        ignored = 0 if mask is None or _gives_them_back(parent, mask) else mask
         self._defaults = [n for n in (SIGPIPE, SIGXFSZ) if not ignored >> (n - 1) & 1]
         self._ignored: list[int] = []
         if _signal.getsignal(SIGCHLD) == _signal.SIG_IGN:
@@ -47,6 +53,27 @@ class Inherited:
             _signal.signal(SIGCHLD, _signal.SIG_DFL)
             self._ignored.append(SIGCHLD)
         self._mask = _signal.pthread_sigmask(_signal.SIG_BLOCK, [])
+        self._timers: list[tuple[int, float, float]] = []
+        self._waiting: list[int] = []
+
+    def take_over(self) -> None:
+        """What exec keeps and fork does not goes to whoever calls `restore` next: timers (`alarm 60; exec ...` is a
+        time limit), and signals that wait because our caller held them back.
+        """
+        for which in _TIMERS:
+            left, every = _signal.getitimer(which)
+            if left:
+                _signal.setitimer(which, 0)
+                self._timers.append((which, left, every))
+        # A timer may have rung since we hold signals back.
+        waiting = _signal.sigpending() & (self._mask | set(_TIMERS.values()))
+        while waiting and (info := _signal.sigtimedwait(waiting, 0)) is not None:
+            self._waiting.append(info.si_signo)
+
+    def handed_over(self) -> None:
+        """The command has what `take_over` took."""
+        self._timers = []
+        self._waiting = []
 
     def restore(self) -> None:
         """In the child, or before an exec in place."""
@@ -59,7 +86,22 @@ class Inherited:
             _signal.signal(number, _signal.SIG_IGN)
         if _signal.getsignal(SIGINT) not in (_signal.SIG_IGN, _signal.SIG_DFL):
             _signal.signal(SIGINT, _signal.SIG_DFL)
+        for number in self._waiting:
+            os.kill(os.getpid(), number)
+        for which, left, every in self._timers:
+            _signal.setitimer(which, left, every)
         _signal.pthread_sigmask(_signal.SIG_SETMASK, self._mask)
+
+
+def _gives_them_back(parent: int, ignored: int) -> bool:
+    """Whether the parent is a Python that ignores SIGPIPE and SIGXFSZ for itself: `subprocess` restores both."""
+    if not ignored >> (SIGPIPE - 1) & ignored >> (SIGXFSZ - 1) & 1:
+        return False
+    try:
+        program = os.path.basename(os.readlink(f"/proc/{parent}/exe"))
+    except OSError:
+        return False
+    return program.startswith(("python", "pypy"))
 
 
 def block_all() -> None:
@@ -94,7 +136,8 @@ def die_by(number: int) -> None:
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    if number not in (SIGKILL, SIGSTOP):
-        _signal.signal(number, _signal.SIG_DFL)
-    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [number])
+    if number in _signal.valid_signals():  # not the two that the C library keeps to itself; nobody blocks those
+        if number not in (SIGKILL, SIGSTOP):
+            _signal.signal(number, _signal.SIG_DFL)
+        _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [number])
     os.kill(os.getpid(), number)

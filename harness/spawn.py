@@ -137,6 +137,7 @@ def start(child: Child, argv: list[str], inherited: Inherited, group: Group | No
 
     Raises OSError when no process could be made; `child.pid` is then still 0 and nothing has run.
     """
+    inherited.take_over()
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     parent = os.getpid()
     try:
@@ -148,6 +149,7 @@ def start(child: Child, argv: list[str], inherited: Inherited, group: Group | No
         raise
     global started_pid
     started_pid = child.pid
+    inherited.handed_over()
     os.close(write_end)
     said = bytearray()
     try:
