@@ -185,12 +185,15 @@ def pids_below(directory: str) -> list[int]:
     return pids
 
 
-def limit_tree(dirs: dict[str, str], memory_bytes: int) -> str | None:
-    """Limit a session's memory, swap included (a tree that swaps thrashes instead of ending). Reason when it fails."""
+def limit_tree(dirs: dict[str, str], memory_bytes: int, swap_bytes: int = 0) -> str | None:
+    """Limit a tree's memory and, beside it, its swap (a tree that swaps thrashes instead of ending).
+
+    Returns the reason where that fails.
+    """
     memory, unified = dirs.get(MEMORY), dirs.get(UNIFIED)
     text = str(memory_bytes).encode()
     # A page more for memory and swap together: so it is the limit on memory that is hit, which every kernel counts.
-    together = str(memory_bytes + os.sysconf("SC_PAGE_SIZE")).encode()
+    together = str(memory_bytes + swap_bytes + os.sysconf("SC_PAGE_SIZE")).encode()
     if memory is not None:
         if not procfs.write_file(memory + "/memory.limit_in_bytes", text):
             return f"{memory}/memory.limit_in_bytes cannot be written"
@@ -203,8 +206,9 @@ def limit_tree(dirs: dict[str, str], memory_bytes: int) -> str | None:
         return "no memory controller here"
     if not procfs.write_file(unified + "/memory.max", text):
         return f"{unified}/memory.max cannot be written"
-    if os.path.exists(unified + "/memory.swap.max") and not procfs.write_file(unified + "/memory.swap.max", b"0"):
-        return f"{unified}/memory.swap.max cannot be written"
+    swap_max = unified + "/memory.swap.max"
+    if os.path.exists(swap_max) and not procfs.write_file(swap_max, str(swap_bytes).encode()):
+        return f"{swap_max} cannot be written"
     return None
 
 

@@ -54,7 +54,8 @@ def started(
         },
         "subject": _subject(plan),
         "labels": plan.labels,
-        "ids": {"build": None, "block": None, "order": None, "iteration": None, "warmup": None},
+        "ids": plan.ids,
+        "bench": plan.bench,
         "argv": _argv(raw),
         "cwd": _cwd(),
         "judge_config": _kept_file(plan.judge_config, JUDGE_CONFIG_KEPT_BYTES, ("path", "sha256", "text")),
@@ -192,7 +193,10 @@ def _target(plan: Plan, cache: str) -> Json:
 def _kernel(plan: Plan) -> Json:
     if plan.kernel_name is None:
         return None
-    seen: dict[str, Json] = {"name": record.escape_text(plan.kernel_name)}
+    seen: dict[str, Json] = {
+        "name": record.escape_text(plan.kernel_name),
+        "threads_count": plan.kernel_threads_count,
+    }
     kept = _kept_file(plan.kernel_config, CONFIG_KEPT_BYTES, ("config_path", "config_sha256", "config_text"))
     if isinstance(kept, dict):
         kept.pop("size_bytes")

@@ -272,7 +272,7 @@ class Meter:
                 elif (taken.by_process and taken.sender not in ours) or _hangup_is_ours(taken):
                     if taken.number in signals.ENDING:
                         self.caller_signal = taken.number
-                    os.kill(child.pid, taken.number)
+                    self._pass_on(child.pid, taken.number)
                 elif taken.number in signals.ENDING:
                     # From the terminal: the whole foreground group has it already.
                     self.caller_signal = taken.number
@@ -291,6 +291,10 @@ class Meter:
         if not self.exit_ns:
             self.exit_ns = time.monotonic_ns()
         return status, usage
+
+    def _pass_on(self, pid: int, number: int) -> None:
+        """Hand a signal that somebody sent us to the command. Raises OSError."""
+        os.kill(pid, number)
 
     def _flush_started(self) -> None:
         """Have `started` survive a loss of power, once a run is long: the exit of a short one must not be seen late."""
@@ -515,6 +519,8 @@ class Meter:
             0 if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signals.SIGXCPU else 1
         ]
         seen.cpu_limit_s = None if soft == resource.RLIM_INFINITY else soft
+        size = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+        seen.file_size_limit_bytes = None if size < 0 else size
         value = table["cpu_waited"]["value"] if "cpu_waited" in table else None
         seen.cpu_ns = value if isinstance(value, int) else None
         free = table["disk_free_min"]["value"] if "disk_free_min" in table else None

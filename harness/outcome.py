@@ -16,6 +16,7 @@ SANDBOX_SETUP_FAILED = "sandbox_setup_failed"
 MEMORY_LIMIT = "memory_limit"
 HOST_MEMORY = "host_memory"
 CPU_LIMIT = "cpu_limit"
+FILE_SIZE_LIMIT = "file_size_limit"
 DISK_FULL = "disk_full"
 TIME_LIMIT = "time_limit"
 TERMINATED_BY_CALLER = "terminated_by_caller"
@@ -38,6 +39,7 @@ class Evidence:
         "cpu_ns",
         "disk_free_min_bytes",
         "exec_errno",
+        "file_size_limit_bytes",
         "memory_limit_scope",
         "oom_kill_count",
         "program",
@@ -57,6 +59,7 @@ class Evidence:
         self.memory_limit_scope: str | None = None
         self.cpu_limit_s: int | None = None
         self.cpu_ns: int | None = None
+        self.file_size_limit_bytes: int | None = None
         self.disk_free_min_bytes: int | None = None
         self.sandboxed = False
         self.program_reached: bool | None = None
@@ -120,6 +123,9 @@ def _cause(number: int | None, code: int | None, evidence: Evidence, said: list[
     if _cpu_limit_hit(number, evidence):
         said.append(f"RLIMIT_CPU is {evidence.cpu_limit_s} s, used {evidence.cpu_ns} ns")
         return CPU_LIMIT
+    if number == signals.SIGXFSZ and evidence.file_size_limit_bytes is not None:
+        said.append(f"RLIMIT_FSIZE is {evidence.file_size_limit_bytes} bytes")
+        return FILE_SIZE_LIMIT
     free = evidence.disk_free_min_bytes
     if free is not None and free < DISK_FULL_BELOW_BYTES:
         said.append(f"only {free} bytes were free on a filesystem it may write to")

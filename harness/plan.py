@@ -4,6 +4,8 @@ from proofcost.harness.record import Json
 
 KIND_NONE = "none"
 UNKNOWN = "unknown"
+# The record's `ids`, all null for a call that is part of no planned series.
+IDS = ("build", "block", "order", "iteration", "warmup")
 
 
 class Sandbox:
@@ -24,9 +26,10 @@ class Plan:
     asked"."""
 
     __slots__ = (
-        "argv", "cgroup", "entrance", "judge_config", "kernel_config", "kernel_name", "kill_stragglers", "labels",
-        "memory_limit_bytes", "meter_digest", "notes", "phase_given", "phase_known_by", "phase_understood", "sandbox",
-        "session", "source_path", "store", "strict", "subject_module", "target", "timeout_ns",
+        "argv", "bench", "cgroup", "entrance", "ids", "judge_config", "kernel_config", "kernel_name",
+        "kernel_threads_count", "kill_stragglers", "labels", "memory_limit_bytes", "meter_digest", "notes",
+        "phase_given", "phase_known_by", "phase_understood", "sandbox", "session", "source_path", "store", "strict",
+        "subject_module", "swap_limit_bytes", "target", "timeout_ns",
     )  # fmt: skip
 
     def __init__(self, argv: list[str], entrance: str) -> None:
@@ -42,6 +45,7 @@ class Plan:
         self.source_path: str | None = None
         self.kernel_name: str | None = None
         self.kernel_config: str | None = None
+        self.kernel_threads_count: int | None = None
         self.judge_config: str | None = None
         self.store = ""
         self.session: str | None = None
@@ -51,6 +55,10 @@ class Plan:
         self.labels: dict[str, Json] = {}
         self.timeout_ns: int | None = None
         self.memory_limit_bytes: int | None = None
+        self.swap_limit_bytes = 0
+        # Of a run made on purpose (bench): its place in the series, and what was planned.
+        self.ids: dict[str, Json] = dict.fromkeys(IDS)
+        self.bench: Json = None
         self.meter_digest: str | None = None
         # What could not be understood; becomes the record's faults.
         self.notes: list[str] = []
