@@ -92,6 +92,11 @@ def gcc() -> Path:
 
 
 @pytest.fixture(scope="session")
+def valgrind() -> Path:
+    return find_executable("valgrind") or missing("valgrind")
+
+
+@pytest.fixture(scope="session")
 def nanoda() -> Path:
     found = find_nanoda()
     if found is None:
@@ -157,6 +162,7 @@ def pytest_report_header() -> list[str]:
         "bwrap": (find_executable("bwrap"), True),
         "perf": (find_executable("perf"), True),
         "gcc": (find_executable("gcc"), True),
+        "valgrind": (find_executable("valgrind"), True),
         "nanoda": (find_nanoda(), False),
         "sokonanoda": (find_sokonanoda(), False),
     }
