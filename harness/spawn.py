@@ -131,7 +131,35 @@ class Child:
         self.orphan_proof = True
 
 
-def start(child: Child, argv: list[str], inherited: Inherited, group: Group | None) -> None:
+def _child(argv: list[str], inherited: Inherited, group: Group | None, report: int, parent: int) -> "NoReturn":
+    """Never returns. Nothing that is raised here may reach the parent's code."""
+    code = NOT_EXECUTABLE
+    try:
+        if group is not None:
+            for hierarchy in group.enter(group.was_born_inside()):
+                os.write(report, f"cgroup:{hierarchy} ".encode())
+        try:
+            libc.die_with_parent(SIGKILL)
+        except OSError:
+            os.write(report, b"pdeathsig: ")
+        if os.getppid() != parent:  # the meter died before the call above could take effect
+            os._exit(NOT_EXECUTABLE)
+        inherited.restore()
+        restore_environment()
+        os.write(report, b"cpu:%d " % time.process_time_ns())
+        error = exec_in_place(argv)
+        code = exit_code_of(error)
+        os.write(report, f"exec:{error.errno or errno.EINVAL} ".encode())
+    except BaseException:
+        try:
+            os.write(report, f"exec:{errno.EINVAL} ".encode())
+        except OSError:
+            pass
+    finally:
+        os._exit(code)
+
+
+def _start(child: Child, argv: list[str], inherited: Inherited, group: Group | None) -> None:
     """Fork, enter the cgroups, exec. Returns once the exec has happened or failed (the child then still waits to be
     reaped).
 
@@ -169,29 +197,6 @@ def start(child: Child, argv: list[str], inherited: Inherited, group: Group | No
             child.orphan_proof = False
 
 
-def _child(argv: list[str], inherited: Inherited, group: Group | None, report: int, parent: int) -> "NoReturn":
-    """Never returns. Nothing that is raised here may reach the parent's code."""
-    code = NOT_EXECUTABLE
-    try:
-        if group is not None:
-            for hierarchy in group.enter(group.was_born_inside()):
-                os.write(report, f"cgroup:{hierarchy} ".encode())
-        try:
-            libc.die_with_parent(SIGKILL)
-        except OSError:
-            os.write(report, b"pdeathsig: ")
-        if os.getppid() != parent:  # the meter died before the call above could take effect
-            os._exit(NOT_EXECUTABLE)
-        inherited.restore()
-        restore_environment()
-        os.write(report, b"cpu:%d " % time.process_time_ns())
-        error = exec_in_place(argv)
-        code = exit_code_of(error)
-        os.write(report, f"exec:{error.errno or errno.EINVAL} ".encode())
-    except BaseException:
-        try:
-            os.write(report, f"exec:{errno.EINVAL} ".encode())
-        except OSError:
-            pass
-    finally:
-        os._exit(code)
+# The last line: a torn copy of this file has no `start` at all, and the command runs unmeasured. Half of one could
+# leave a child that never becomes the command, and a caller that waits for it for ever.
+start = _start
