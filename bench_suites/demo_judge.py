@@ -26,6 +26,8 @@ from pathlib import Path
 from typing import NoReturn
 
 HERE = Path(__file__).resolve().parent
+# What the export's generator imports from: HERE's own package when installed, the checkout else.
+PACKAGE_ROOT = next(folder for folder in HERE.parents if (folder / "proofcost" / "bench_suites").is_dir())
 EXPORT_NAME = "solution.ndjson"
 CONTROL = "parse-only"
 
@@ -147,10 +149,10 @@ def build(judge: Judge, n: int) -> None:
     lake_directory.mkdir(exist_ok=True)
     script = HERE / "generate_export.py"
     call = Call(
-        command=(*python(), str(script), "--n", str(n), "--out", str(lake_directory / EXPORT_NAME)),
+        command=(*python(), str(script), f"church:{n}", "--out", str(lake_directory / EXPORT_NAME)),
         directory=judge.project,
         pass_environment=("PATH", "HOME", "LEAN_ABORT_ON_PANIC"),
-        read=(str(judge.project), str(HERE)),
+        read=(str(judge.project), str(PACKAGE_ROOT)),
         write=(str(lake_directory),),
         execute=python_folders(),
     )

@@ -9,8 +9,8 @@ known. Its first words on stdout say that it checks nothing; its exit 0 must nev
 Exit: 0 the file was read to its end and declares something; 3 it is not such an export (one line on stderr: file, line,
 what is wrong, how to mend it); 2 it was called wrongly or the file cannot be opened or read, or stdout not be written.
 
-What it looks at: every line is one JSON object of a kind the format names (lean4export NDJSON 3.x), the first is
-`meta`, running numbers are integers. It follows no reference. Memory is bounded by the longest line (at most
+What it looks at: every line is one JSON object of a kind the format names (lean4export NDJSON 3.x), the first is `meta`
+and says 3.x, running numbers are integers. It follows no reference. Memory is bounded by the longest line (at most
 LINE_BYTES_MAX).
 
 One plain script, no import of ours, no argparse, no typing: it starts in some 20 ms with `python3 -I -S`.
@@ -28,13 +28,14 @@ LINE_BYTES_MAX = 64 * 1024 * 1024
 NUMBERED = {"in": "names", "il": "levels", "ie": "expressions"}
 """Key that carries the running number -> what the record is."""
 BODIES = {
-    "in": frozenset(("str", "num")),
-    "il": frozenset(("succ", "max", "imax", "param")),
-    "ie": frozenset(
-        ("bvar", "sort", "const", "app", "lam", "forallE", "letE", "proj", "natVal", "strVal", "mdata"),
-    ),
+    "in": ("str", "num"),
+    "il": ("succ", "max", "imax", "param"),
+    "ie": ("app", "lam", "forallE", "const", "bvar", "sort", "letE", "proj", "natVal", "strVal", "mdata"),
 }
+"""Same key -> the kinds of it."""
 DECLARATIONS = ("axiom", "def", "opaque", "thm", "quot", "inductive")
+
+FORMAT_MAJOR = "3"
 
 EXIT_READ, EXIT_USAGE, EXIT_MALFORMED = 0, 2, 3
 
@@ -50,23 +51,30 @@ class MalformedError(Exception):
 
 
 class Tally:
-    """What was seen: bytes, lines, and records by kind."""
+    """What was seen: bytes, lines, and records by kind (the format's own words, `meta` apart)."""
 
-    __slots__ = ("bytes", "declarations", "expressions", "levels", "lines", "names")
+    __slots__ = ("bytes", "kinds", "lines")
 
     def __init__(self) -> None:
         self.bytes = 0
         self.lines = 0
-        self.names = 0
-        self.levels = 0
-        self.expressions: dict[str, int] = {}
-        self.declarations: dict[str, int] = {}
+        self.kinds = dict.fromkeys([*BODIES["in"], *BODIES["il"], *BODIES["ie"], *DECLARATIONS], 0)
 
-    def declarations_count(self) -> int:
-        return sum(self.declarations.values())
+    def of(self, kinds: tuple[str, ...]) -> int:
+        return sum(self.kinds[kind] for kind in kinds)
+
+    def names_count(self) -> int:
+        return self.of(BODIES["in"])
+
+    def levels_count(self) -> int:
+        return self.of(BODIES["il"])
 
     def expressions_count(self) -> int:
-        return sum(self.expressions.values())
+        return self.of(BODIES["ie"])
+
+    def declarations_count(self) -> int:
+        """Records that declare: an inductive block is one, though kernels count its constructors and recursors too."""
+        return self.of(DECLARATIONS)
 
 
 def _lines(file: BufferedIOBase) -> Iterator[bytes]:
@@ -78,11 +86,17 @@ def _lines(file: BufferedIOBase) -> Iterator[bytes]:
         yield line
 
 
-def _object(line: bytes, number: int) -> dict[str, object]:
+def parse_line(line: bytes, number: int) -> dict[str, object]:
+    """The record that `line` (number `number` of its file) is. Raises MalformedError where it is no JSON object."""
     if number == 1 and line.startswith(b"\x1f\x8b"):
         raise MalformedError(1, "gzip-compressed", "unpack it first: gunzip -c FILE | parse_only.py -")
+    if number == 1 and line.startswith(b"\x28\xb5\x2f\xfd"):
+        raise MalformedError(1, "zstd-compressed", "unpack it first: zstd -dc FILE | parse_only.py -")
     try:
-        record = json.loads(line)
+        # Decoded here: given bytes, json guesses an encoding, and the format's is UTF-8.
+        record = json.loads(line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise MalformedError(number, f"not UTF-8 (byte {error.start + 1} of the line)", "export again") from None
     except (ValueError, RecursionError) as error:
         torn = "" if line.endswith(b"\n") else " and no newline ends it: the file was cut off"
         what = str(error) if isinstance(error, ValueError) else "nested too deeply"
@@ -92,7 +106,22 @@ def _object(line: bytes, number: int) -> dict[str, object]:
     return record
 
 
-def _count(record: dict[str, object], number: int, tally: Tally) -> None:
+def format_version(record: dict[str, object]) -> str:
+    """What the first line, as parsed, says of the format. Raises MalformedError where it is not 3.x."""
+    meta = record.get("meta")
+    if not isinstance(meta, dict):
+        raise MalformedError(1, "the first line is not the format's `meta` record", "give a lean4export 3.x export")
+    about = meta.get("format")
+    version = about.get("version") if isinstance(about, dict) else None
+    if not isinstance(version, str):
+        raise MalformedError(1, "`meta` does not say which format version this is", "give a lean4export 3.x export")
+    if version.split(".")[0] != FORMAT_MAJOR:
+        raise MalformedError(1, f"format version {version[:40]!a}, not 3.x", "export again with lean4export 3.x")
+    return version
+
+
+def kind_of(record: dict[str, object], number: int) -> str:
+    """Which kind of record line `number` is (any but `meta`). Raises MalformedError for one that the format lacks."""
     for key, name in NUMBERED.items():
         if key in record:
             bodies = [body for body in record if body in BODIES[key]]
@@ -101,18 +130,11 @@ def _count(record: dict[str, object], number: int, tally: Tally) -> None:
             running = record[key]
             if not isinstance(running, int) or isinstance(running, bool) or running < 0:
                 raise MalformedError(number, f"{key} is {running!r:.40}, not a running number", "export again")
-            if key == "ie":
-                tally.expressions[bodies[0]] = tally.expressions.get(bodies[0], 0) + 1
-            elif key == "in":
-                tally.names += 1
-            else:
-                tally.levels += 1
-            return
+            return bodies[0]
     if len(record) == 1:
         (kind,) = record
         if kind in DECLARATIONS:
-            tally.declarations[kind] = tally.declarations.get(kind, 0) + 1
-            return
+            return kind
     raise MalformedError(number, f"no known record: {_keys(record)}", "use lean4export's NDJSON format 3.x")
 
 
@@ -127,33 +149,37 @@ def read_export(file: BufferedIOBase) -> Tally:
     for number, line in enumerate(_lines(file), 1):
         tally.bytes += len(line)
         tally.lines = number
-        record = _object(line, number)
+        record = parse_line(line, number)
         if number == 1:
-            if not isinstance(record.get("meta"), dict):
-                raise MalformedError(
-                    1, "the first line is not the format's `meta` record", "give a lean4export 3.x export"
-                )
-            continue
-        _count(record, number, tally)
+            format_version(record)
+        else:
+            tally.kinds[kind_of(record, number)] += 1
+    complete(tally)
+    return tally
+
+
+def complete(tally: Tally) -> None:
+    """Look at a whole file's tally. Raises MalformedError where it holds nothing that could be checked."""
     if tally.lines == 0:
         raise MalformedError(0, "empty", "look whether the exporter failed or its output went elsewhere")
     if tally.declarations_count() == 0:
         raise MalformedError(0, f"no declaration in {tally.lines} lines", "export at least one declaration")
-    return tally
 
 
 def report(tally: Tally) -> str:
     """The lines for stdout; the first stands for all of it."""
 
-    def split(kinds: dict[str, int]) -> str:
-        return ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items()))
+    expressions = BODIES["ie"]
+
+    def split(kinds: tuple[str, ...]) -> str:
+        return ", ".join(f"{kind} {tally.kinds[kind]}" for kind in sorted(kinds) if tally.kinds[kind])
 
     return (
         f"parse-only control: checks nothing; {tally.declarations_count()} declarations, "
-        f"{tally.expressions_count()} expressions, {tally.names} names, {tally.levels} levels, "
+        f"{tally.expressions_count()} expressions, {tally.names_count()} names, {tally.levels_count()} levels, "
         f"{tally.lines} lines, {tally.bytes} bytes\n"
-        f"  declarations: {split(tally.declarations)}\n"
-        f"  expressions: {split(tally.expressions)}\n"
+        f"  declarations: {split(DECLARATIONS)}\n"
+        f"  expressions: {split(expressions)}\n"
     )
 
 

@@ -10,11 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proofcost.bench_suites import parse_only
-from proofcost.bench_suites.generate_export import N_MIN, export_lines
+from proofcost.bench_suites import families, parse_only
 
 SCRIPT = Path(__file__).parents[1] / "bench_suites" / "parse_only.py"
-GOOD = "".join(export_lines(N_MIN)).encode()
+
+
+def generated(spec: str) -> bytes:
+    out = io.BytesIO()
+    families.parse(spec).write(out.write)
+    return out.getvalue()
+
+
+GOOD = generated("church:8")
 META = GOOD.splitlines(keepends=True)[0]
 THEOREM = b'{"thm":{"all":[1],"levelParams":[],"name":1,"type":0,"value":1}}\n'
 
@@ -37,7 +44,7 @@ def test_counts_every_kind(tmp_path: Path) -> None:
     done = run(str(path))
     assert done.returncode == 0, done
     assert done.stdout.decode().splitlines()[0] == (
-        f"parse-only control: checks nothing; {N_MIN} declarations, 67 expressions, 19 names, 3 levels, "
+        f"parse-only control: checks nothing; 8 declarations, 67 expressions, 19 names, 3 levels, "
         f"98 lines, {len(GOOD)} bytes"
     )
     assert done.stderr == b""
@@ -58,8 +65,9 @@ def test_every_kind_of_the_format_is_known() -> None:
         *(b'{"%s":{}}' % kind.encode() for kind in parse_only.DECLARATIONS),
     )
     tally = parse_only.read_export(io.BytesIO(META + b"\n".join(records)))
-    assert (tally.names, tally.levels, tally.expressions_count()) == (2, 4, 11)
-    assert tally.declarations == dict.fromkeys(parse_only.DECLARATIONS, 1)
+    assert (tally.names_count(), tally.levels_count(), tally.expressions_count()) == (2, 4, 11)
+    assert tally.declarations_count() == len(parse_only.DECLARATIONS)
+    assert set(tally.kinds.values()) == {1}
 
 
 @pytest.mark.parametrize(
@@ -72,6 +80,9 @@ def test_every_kind_of_the_format_is_known() -> None:
         (b"\n", 1, "not JSON"),
         (b"1\n", 1, "a JSON int"),
         (b'{"meta":3}\n' + THEOREM, 1, "meta"),
+        (b'{"meta":{}}\n' + THEOREM, 1, "does not say which format version"),
+        (META.replace(b"3.1.0", b"4.0.0") + THEOREM, 1, "format version '4.0.0', not 3.x"),
+        (META.replace(b'"3.1.0"', b"3") + THEOREM, 1, "does not say which format version"),
         (META + META + THEOREM, 2, "no known record"),
         (META + b"\n" + THEOREM, 2, "not JSON"),
         (META + b"[]\n", 2, "a JSON list"),
@@ -85,12 +96,14 @@ def test_every_kind_of_the_format_is_known() -> None:
         (META + b'{"ie":1.0,"bvar":0}\n', 2, "not a running number"),
         (META + b'{"ie":true,"bvar":0}\n', 2, "not a running number"),
         (META + b'{"in":"1","str":{}}\n', 2, "not a running number"),
-        (META + THEOREM + b"\xff\xfe\n", 3, "not JSON"),
+        (META + THEOREM + b"\xff\xfe\n", 3, "not UTF-8 (byte 1 of the line)"),
+        (META + THEOREM.decode().encode("utf-16-le"), 2, "not JSON"),
         (META + THEOREM + b"\0\n", 3, "not JSON"),
         (META + b"[" * 200_000 + b"\n", 2, "nested too deeply"),
         (META + b'{"ie":' + b"9" * 5000 + b',"bvar":0}\n', 2, "not JSON"),
         (GOOD[:-20], 98, "cut off"),
         (gzip.compress(GOOD), 1, "gunzip"),
+        (b"\x28\xb5\x2f\xfd\x04", 1, "zstd -dc"),
         (b"0 #NS 0 Nat\n1 #NS 0 succ\n", 1, "not JSON"),
     ],
 )
@@ -165,8 +178,8 @@ def test_noise_never_succeeds(data: bytes) -> None:
 def test_memory_does_not_grow_with_the_input(tmp_path: Path) -> None:
     def peak(n: int) -> int:
         path = tmp_path / f"{n}.ndjson"
-        with path.open("w") as file:
-            file.writelines(export_lines(n))
+        with path.open("wb") as file:
+            families.generate("church", n, 0, file.write)
         code = "import resource, runpy, sys; sys.argv[:1] = []\ntry: runpy.run_path(sys.argv[0], run_name='__main__')\n"
         code += "except SystemExit as e: print(e.code, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
         done = subprocess.run(
