@@ -536,6 +536,12 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument("--store", metavar="PATH", help="the store to look at (default: where records go)")
     parser.add_argument("--launchers", metavar="DIR", help="start the launchers that `install` wrote into DIR once")
+    parser.add_argument(
+        "--prove",
+        action="store_true",
+        help="plant accepting and rejecting calls and compare them bare and wrapped: through fresh launchers, or "
+        "through those of --launchers; exit 1 when anything differs",
+    )
     parser.add_argument("--json", action="store_true", help="machine-readable")
     parser.set_defaults(run=main)
     return parser
@@ -543,6 +549,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def main(args: argparse.Namespace) -> int:
     """Look, show, and say 1 when measuring here would be wrong."""
+    if args.prove:
+        from proofcost import prove
+
+        return prove.main(args)
     if args.store == "":
         print("proofcost: --store '': empty; name a folder, or leave the option out", file=sys.stderr)
         return 2
