@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from proofcost.bench_suites.generate_export import export_lines
+from proofcost.bench_suites import families
 from proofcost.doctor_checks import Tool, Tried
 from proofcost.prove_call import READY, Caller, Planted
 
 SHELL = "/bin/sh"
 STAND_IN = "stand-in"
 # Small, and enough for a kernel to have something to accept or to reject.
-_DECLARATIONS = 40
+_EXPORTS = {"accept": "church:40", "reject": "church-reject:40"}
 
 # The flags before the command are the sandbox's own, and a shell needs no more to leave them out.
 _STAND_IN_SANDBOX = '#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n'
@@ -171,7 +171,8 @@ def exports(folder: Path) -> dict[str, Path]:
     """A proof that every kernel accepts and its twin that none may accept, by verdict."""
     made = {"accept": folder / "accept.ndjson", "reject": folder / "planted-fault.ndjson"}
     for verdict, path in made.items():
-        path.write_text("".join(export_lines(_DECLARATIONS, fault=verdict == "reject")))
+        with path.open("wb") as file:
+            families.parse(_EXPORTS[verdict]).write(file.write)
     return made
 
 
