@@ -174,16 +174,26 @@ def _encodable(text: str) -> bool:
 def decode_event(line: bytes) -> dict[str, Any]:
     """The event that one whole line holds. Raises LineError."""
     event = json_object(line)
+    check_version(event)
+    check_encoding(event)
+    check_event(event)
+    return event
+
+
+def check_version(event: dict[str, Any]) -> None:
+    """Raise LineError for what is no record, or one of a version that we do not know."""
     schema = event.get("schema")
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1 or "event" not in event:
         raise LineError(ProblemKind.NOT_A_RECORD, "a JSON object, but no record: `schema` or `event` is missing or odd")
     if schema > SCHEMA:
         version = str(schema) if schema < 1_000_000 else "unheard of"
         raise LineError(ProblemKind.NEWER_SCHEMA, f"a record of schema {version}; this reader knows up to {SCHEMA}")
-    check_encoding(event)
+
+
+def check_event(event: dict[str, Any]) -> None:
+    """Raise LineError for what names no event of ours, or not whose it is."""
     if event["event"] not in EVENTS:
         raise LineError(ProblemKind.UNKNOWN_EVENT, "an event that is none of started, finished, settled")
     for key in ("invocation", "session"):
         if not isinstance(event.get(key), str) or not event[key]:
             raise LineError(ProblemKind.NOT_A_RECORD, f"`{key}` is missing or no string")
-    return event

@@ -50,17 +50,26 @@ class Measurement:
     settled: bool = False
 
 
+def figure_of(raw: dict[str, Any]) -> tuple[int | None, str, str | None]:
+    """(value, status, reason) of one measurement as read. What it lacks is said in the reason, never guessed."""
+    value, status, reason = raw.get("value"), raw.get("status"), raw.get("reason")
+    if not isinstance(reason, str):
+        reason = None
+    if not isinstance(status, str) or not status:
+        status = "unavailable"
+    if type(value) is not int:
+        why = "the record gives no reason" if value is None else "not an integer"
+        return None, "unavailable", reason or why
+    if status == "unavailable":
+        return None, status, reason or "the record calls it unavailable"
+    return value, status, reason
+
+
 def _measurement(name: str, raw: Any, settled: bool) -> Measurement | None:
-    """`raw` as a Measurement; None when it is no object at all. What it lacks is said in `reason`, never guessed."""
+    """`raw` as a Measurement; None when it is no object at all."""
     if not isinstance(raw, dict):
         return None
-    value, reason = integer_at(raw, "value"), text_at(raw, "reason")
-    status = text_at(raw, "status") or "unavailable"
-    if value is None:
-        reason = reason or ("the record gives no reason" if raw.get("value") is None else "not an integer")
-        status = "unavailable"
-    elif status == "unavailable":
-        value, reason = None, reason or "the record calls it unavailable"
+    value, status, reason = figure_of(raw)
     return Measurement(
         name=name,
         value=value,

@@ -19,8 +19,9 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from proofcost.harness.decode import Problem
+from proofcost.harness.decode import Problem, decode_event
 from proofcost.harness.derive import derive, labels_of, shared_hosts
+from proofcost.harness.lines import Decode
 from proofcost.harness.merged import Record, by_session, merge, start_order, text_at
 from proofcost.harness.walk import Folder, Found, Mark, Walk
 
@@ -49,13 +50,13 @@ class Store:
         return by_session(self.records)
 
 
-def read_store(path: str | os.PathLike[str]) -> Store:
+def read_store(path: str | os.PathLike[str], decode: Decode = decode_event) -> Store:
     """Everything that `path` holds: a store, one session's folder, a heap of `.jsonl` files, or one file.
 
     Never raises for what stands there or is missing: `Store.problems` says what was skipped and why.
     """
     path = os.fspath(path)
-    with Walk(path) as walk:
+    with Walk(path, decode=decode) as walk:
         return _store(path, walk.found)
 
 

@@ -17,8 +17,8 @@ import stat
 from dataclasses import dataclass, field
 from typing import Any
 
-from proofcost.harness.decode import LineError, Problem, ProblemKind
-from proofcost.harness.lines import FILE_FLAGS, Event, open_regular, read_lines, read_object
+from proofcost.harness.decode import LineError, Problem, ProblemKind, decode_event
+from proofcost.harness.lines import FILE_FLAGS, Decode, Event, open_regular, read_lines, read_object
 from proofcost.harness.running import MeterState
 from proofcost.harness.session import SESSION_FILE
 
@@ -74,13 +74,14 @@ class Found:
     looked_in: list[str] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     put_off: list[Folder] = field(default_factory=list)
+    decode: Decode = decode_event
 
     def problem(self, kind: ProblemKind, path: str, what: str, line: int | None = None, count: int = 1) -> None:
         self.problems.append(Problem(kind, path, line, what, count))
 
     def add_file(self, fd: int, path: str) -> None:
         """Add what the open file `fd` (closed here) holds."""
-        lines = read_lines(fd, path)
+        lines = read_lines(fd, path, self.decode)
         self.events.extend(lines.events)
         self.problems.extend(lines.problems)
         self.meters.update(lines.meters)
@@ -92,10 +93,10 @@ class Found:
 class Walk:
     """A path opened for reading; a context manager. Afterwards `found` has everything, or all but what was put off."""
 
-    def __init__(self, path: str, put_off: bool = False) -> None:
+    def __init__(self, path: str, put_off: bool = False, decode: Decode = decode_event) -> None:
         """`put_off`: leave alone the folders whose names tell enough; `read` reads them one by one."""
         self.path = path
-        self.found = Found()
+        self.found = Found(decode=decode)
         self._put_off = put_off
         self._top: int | None = None
         self._barren = 0

@@ -9,7 +9,7 @@ from proofcost.harness.version import VERSION
 from proofcost.output import guarded
 
 # In the order in which a newcomer meets them.
-_COMMANDS = ("demo", "run", "log", "show", "doctor", "install")
+_COMMANDS = ("demo", "run", "log", "show", "doctor", "install", "store")
 USAGE_ERROR = 2
 
 

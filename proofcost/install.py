@@ -29,6 +29,7 @@ _AT_FDCWD, _EXCHANGE = -100, 2
 ENTRANCES = ("__init__.py", "bwrap.py", "entrance.py", "landrun.py", "phase.py")
 # What no entrance needs of harness/: reading records back, and measuring a whole judge run.
 NO_ENTRANCE = (
+    "columns.py",
     "decode.py",
     "derive.py",
     "judge_self.py",

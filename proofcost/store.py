@@ -1,0 +1,198 @@
+"""`proofcost store compact|prune|sql`: a store's files as Parquet, and SQL over any records."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+
+from proofcost.extras import need
+from proofcost.harness.columns import COLUMNS
+from proofcost.output import DONE, FAILED
+from proofcost.reports.inert import inert
+from proofcost.reports.units import plural
+from proofcost.show import USAGE, UsageError, choose_store
+
+_AGE = re.compile(r"(\d{1,9})([smhd]?)")
+_AGE_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+DEFAULT_AGE = "1h"
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `store` to the command line."""
+    parser = subparsers.add_parser(
+        "store", help="records as Parquet and SQL", description="A store's records as Parquet files, and SQL over them."
+    )
+    actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
+    for name, what in (
+        ("compact", "copy finished sessions into Parquet files below the store; nothing is removed"),
+        ("prune", "remove the record files whose every byte stands in a Parquet file of the store"),
+    ):
+        action = actions.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".")
+        action.add_argument("path", nargs="?", metavar="STORE", help="default: $PROOFCOST_STORE, else yours")
+        action.add_argument(
+            "--min-age",
+            default=DEFAULT_AGE,
+            metavar="T",
+            type=age,
+            help=f"leave younger sessions (default {DEFAULT_AGE})",
+        )
+        action.set_defaults(run=compact if name == "compact" else prune)
+    sql = actions.add_parser(
+        "sql",
+        help="ask DuckDB about the records",
+        description="SQL over one table, `records`. Without a query: a prompt.",
+    )
+    sql.add_argument(
+        "query", nargs="?", metavar="QUERY", help="for example: SELECT kernel, count(*) FROM records GROUP BY 1"
+    )
+    sql.add_argument("--data", action="append", metavar="PATH", help="store, folder or file of records (repeatable)")
+    sql.add_argument("--columns", action="store_true", help="list the columns and what they mean")
+    sql.add_argument("--csv", action="store_true", help="print as CSV")
+    sql.set_defaults(run=ask)
+
+
+def age(text: str) -> float:
+    """Seconds of `90`, `15m`, `2h`, `7d`. Raises ArgumentTypeError."""
+    match = _AGE.fullmatch(text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no span of time; write 0, 90s, 15m, 2h or 7d")
+    return int(match[1]) * _AGE_S[match[2]]
+
+
+def chosen(named: str | None) -> Path:
+    """The store to work on. Raises UsageError."""
+    path, _ = choose_store(named, os.environ, os.geteuid())
+    if not os.path.isdir(path):
+        raise UsageError(f"{path}: no store there; name one")
+    return Path(path)
+
+
+def compact(args: argparse.Namespace) -> int:
+    """`store compact`."""
+    return _work(args, "compacting")
+
+
+def prune(args: argparse.Namespace) -> int:
+    """`store prune`."""
+    return _work(args, "pruning")
+
+
+def _work(args: argparse.Namespace, doing: str) -> int:
+    need("reports", "pyarrow", "duckdb", "orjson")
+    from proofcost.reports import compaction
+    from proofcost.reports.parquet import CopyError
+
+    run = compaction.compact if doing == "compacting" else compaction.prune
+    try:
+        store = chosen(args.path)
+        done = with_progress(doing, lambda tell: run(store, args.min_age, tell))
+    except UsageError as error:
+        print(f"proofcost: {error}", file=sys.stderr)
+        return USAGE
+    except (CopyError, OSError) as error:
+        print(f"proofcost: {error}", file=sys.stderr)
+        return FAILED
+    if doing == "compacting":
+        into = f" into {plural(len(done.files), 'file')}" if done.files else ""
+        print(f"{plural(done.records, 'record')} copied{into}; {done.known} stood there already")
+    else:
+        print(f"{plural(done.records, 'record')} removed; all of them stand in Parquet files")
+    for count, what in (
+        (done.young, f"sessions left: written to less than {args.min_age:g} s ago (--min-age)"),
+        (done.running, "records left: their meters still run"),
+        (done.unverified, "records left: not (or not all of their files) in Parquet"),
+        (len(done.problems), "lines or files that are no records were left as they are; `proofcost log` tells"),
+    ):
+        if count:
+            print(f"{count} {what}")
+    return DONE
+
+
+def with_progress(doing: str, work: Callable[[Callable[[int, int], None]], Any]) -> Any:
+    """Run `work` with a function that it tells its progress; shown on a terminal only."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return work(lambda *_: None)
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task(doing)
+        return work(lambda done, total: progress.update(task, completed=done, total=total))
+
+
+def ask(args: argparse.Namespace) -> int:
+    """`store sql`."""
+    if args.columns:
+        for column in COLUMNS:
+            print(
+                f"{column.name:<26}{column.kind.value + (f' ({column.unit})' if column.unit else ''):<18}{column.what}"
+            )
+        return DONE
+    need("reports", "pyarrow", "duckdb", "orjson")
+    import duckdb
+
+    from proofcost.reports.dataset import DataError, open_data
+
+    try:
+        paths = args.data or [choose_store(None, os.environ, os.geteuid())[0]]
+        data = open_data(paths)
+    except (UsageError, DataError) as error:
+        print(f"proofcost: {error}", file=sys.stderr)
+        return USAGE
+    if data.problems:
+        print(f"proofcost: {plural(len(data.problems), 'line or file', 'lines or files')} skipped", file=sys.stderr)
+    queries: Sequence[str] = [args.query] if args.query is not None else _prompt()
+    status = DONE
+    for query in queries:
+        try:
+            answer = data.connection.execute(query)
+        except duckdb.Error as error:
+            print(f"proofcost: {error}", file=sys.stderr)
+            status = USAGE
+            continue
+        if answer.description:
+            names = [str(column[0]) for column in answer.description]
+            _print(names, answer.fetchall(), args.csv)
+    return status
+
+
+def _prompt() -> Any:
+    """Queries from standard input, one at each `;`."""
+    if sys.stdin.isatty():
+        print("one table: records (\\d lists its columns); end a query with `;`, leave with Ctrl-D", file=sys.stderr)
+    pending = ""
+    while True:
+        if sys.stdin.isatty():
+            sys.stderr.write("sql> " if not pending else "...> ")
+            sys.stderr.flush()
+        line = sys.stdin.readline()
+        if not line:
+            if pending.strip():
+                yield pending
+            return
+        if line.strip() == "\\d":
+            line = "DESCRIBE records;"
+        pending += line
+        if pending.rstrip().endswith(";"):
+            yield pending
+            pending = ""
+
+
+def _print(names: list[str], rows: list[tuple[Any, ...]], as_csv: bool) -> None:
+    if as_csv:
+        import csv
+
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows(rows)
+        return
+    cells = [names, *([("" if value is None else inert(str(value), 60)) for value in row] for row in rows)]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(names))]
+    for row in cells:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -1,0 +1,208 @@
+"""Invocation files to Parquet and back: nothing lost, nothing twice, whatever happens in between."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proofcost.harness.columns import COLUMNS, FIGURES, NAMES, Row, column_of, rows
+from proofcost.harness.reading import read_store
+from proofcost.reports import compaction, parquet
+from proofcost.reports.compaction import compact, events_of, prune
+from proofcost.reports.dataset import DataError, open_data
+
+FIXTURES = Path(__file__).parent / "fixtures" / "records"
+MEASURED = FIXTURES / "measured-0.1.0"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    shutil.copytree(MEASURED, tmp_path / "store")
+    return tmp_path / "store"
+
+
+def files_of(store: Path) -> list[str]:
+    return sorted(str(path.relative_to(store)) for path in store.rglob("*") if path.is_file())
+
+
+def ask(*paths: Path, query: str) -> list[tuple[object, ...]]:
+    data = open_data(paths)
+    with data.connection:
+        return data.connection.execute(query).fetchall()
+
+
+def test_a_row_says_what_the_record_says() -> None:
+    records = read_store(MEASURED).records
+    for record, row in zip(records, rows(records), strict=True):
+        assert set(row) <= set(NAMES)
+        assert row["record"] == record.invocation
+        assert row["phase"] == record.phase
+        for name, figure in record.measurements().items():
+            assert name in FIGURES, "a figure without a column: add it"
+            assert row.get(column_of(name)) == figure.value
+            assert (name in row.get("absent", {})) == (figure.value is None)
+            assert row.get("weak", {}).get(name, "measured") == (
+                figure.status if figure.value is not None else "measured"
+            )
+    kernels = {row["kernel"] for row in rows(records) if row["phase"] == "checker"}
+    assert kernels == {"nanoda", "sokonanoda"}
+    assert len({row["subject"] for row in rows(records)}) == 1
+
+
+def test_every_column_has_a_meaning_and_a_name_of_its_own() -> None:
+    assert len(set(NAMES)) == len(NAMES)
+    assert all(column.what for column in COLUMNS)
+
+
+def test_compacting_copies_all_and_removes_nothing(store: Path) -> None:
+    before = files_of(store)
+    done = compact(store, 0)
+    assert (done.records, done.known, done.problems) == (7, 0, [])
+    assert [name for name in files_of(store) if name in before] == before
+    records = read_store(MEASURED).records
+    table = parquet.read(done.files[0]).to_pylist()
+    assert {row["record"]: row["events"] for row in table} == {one.invocation: events_of(one) for one in records}
+    day = done.files[0].relative_to(store).parts
+    assert day[:2] == ("parquet", "day=2026-11-30")
+
+
+def test_again_changes_nothing(store: Path) -> None:
+    compact(store, 0)
+    before = files_of(store)
+    done = compact(store, 0)
+    assert (done.records, done.known) == (0, 7)
+    assert files_of(store) == before
+
+
+def test_a_copy_and_its_source_count_once(store: Path) -> None:
+    assert ask(store, query="SELECT count(*) FROM records") == [(7,)]
+    compact(store, 0)
+    assert ask(store, query="SELECT count(*) FROM records") == [(7,)]
+    assert ask(store, store / "parquet", MEASURED, query="SELECT count(*) FROM records") == [(7,)]
+    prune(store, 0)
+    assert ask(store, query="SELECT count(*), sum(wall_command) FROM records") == ask(
+        MEASURED, query="SELECT count(*), sum(wall_command) FROM records"
+    )
+
+
+def test_what_is_settled_later_replaces_the_copy(store: Path) -> None:
+    settled = next(path for path in (FIXTURES / "session-v1").rglob("*.settled.jsonl"))
+    session = settled.parent
+    there = store / "sessions" / session.name
+    shutil.copytree(session, there)
+    (there / settled.name).unlink()
+    compact(store, 0)
+    count = ask(store, query="SELECT count(*) FROM records")
+    shutil.copy(settled, there)
+    done = compact(store, 0)
+    assert done.records == 1
+    assert done.files[0].name.endswith(".1.parquet")
+    assert ask(store, query="SELECT count(*) FROM records") == count
+    name = settled.name.removesuffix(".settled.jsonl")
+    (events,) = ask(store / "parquet", query=f"SELECT events FROM records WHERE record = '{name}'")[0]
+    assert str(events).count("\n") == 2
+    # Killed between writing the new generation and removing the old one: the newer counts.
+    old = done.files[0].with_name(done.files[0].name.replace(".1.", ".0."))
+    shutil.copy(done.files[0], old)
+    assert ask(store, query="SELECT count(*) FROM records") == count
+
+
+@pytest.mark.parametrize("at", ["fsync", "replace"])
+def test_killed_in_the_middle_leaves_nothing_half(store: Path, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
+    before = files_of(store)
+
+    class KilledError(Exception):
+        pass
+
+    def killed(*_: object) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os if at == "fsync" else Path, at, killed)
+        with pytest.raises(KilledError):
+            compact(store, 0)
+    assert files_of(store) == before
+    (store / "parquet" / "day=2026-11-30").mkdir(parents=True, exist_ok=True)
+    (store / "parquet" / "day=2026-11-30" / ".left.0.parquet.1.tmp").write_bytes(b"half")
+    assert compact(store, 0).records == 7
+
+
+def test_what_does_not_read_back_is_not_kept(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "read", lambda path: parquet.table_of([]))
+    before = files_of(store)
+    with pytest.raises(parquet.CopyError, match="does not read back"):
+        compact(store, 0)
+    assert files_of(store) == before
+
+
+def test_pruning_removes_only_what_is_copied(store: Path) -> None:
+    assert prune(store, 0).records == 0
+    compact(store, 0)
+    call = next(path for path in sorted(store.rglob("*.jsonl")))
+    text = call.read_bytes()
+    call.write_bytes(text + b'{"schema":1,"torn')
+    done = prune(store, 0)
+    assert (done.records, done.unverified) == (6, 1)
+    assert list(store.rglob("*.jsonl")) == [call], "what only this file has stays"
+    call.write_bytes(text.replace(b'"exited"', b'"exiteD"'))
+    assert prune(store, 0).unverified == 1
+    call.write_bytes(text)
+    assert prune(store, 0).records == 1
+
+
+def test_young_sessions_are_left_alone(store: Path) -> None:
+    for path in store.rglob("*"):
+        os.utime(path)
+    assert (compact(store, 3600).records, compact(store, 3600).young) == (0, 1)
+
+
+def test_a_record_file_as_link_is_never_followed(store: Path, tmp_path: Path) -> None:
+    (store / "sessions" / "elsewhere").symlink_to(MEASURED / "sessions")
+    assert compact(store, 0).records == 7
+
+
+def test_a_path_with_nothing(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such file"):
+        open_data([tmp_path / "absent"])
+    assert ask(tmp_path, query="SELECT count(*) FROM records") == [(0,)]
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {"record": st.uuids().map(str)},
+            optional={
+                "kernel": st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=5),
+                "wall_program": st.integers(-(1 << 63), (1 << 63) - 1),
+                "warmup": st.booleans(),
+                "labels": st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=2),
+            },
+        ),
+        max_size=5,
+    )
+)
+def test_a_table_reads_back(tmp_path_factory: pytest.TempPathFactory, made: list[Row]) -> None:
+    path = tmp_path_factory.mktemp("t") / "x.0.parquet"
+    parquet.write(path, parquet.table_of(made))
+    back = parquet.read(path).to_pylist()
+    for row, one in zip(made, back, strict=True):
+        assert all(one[name] == value for name, value in row.items() if name != "labels")
+
+
+def test_rows_of_older_files_lack_newer_columns(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    table = parquet.table_of([{"record": "a", "phase": "build"}]).select(["record", "phase"])
+    pq.write_table(table, tmp_path / "old.0.parquet")
+    assert ask(tmp_path, query="SELECT record, kernel, wall_program FROM records") == [("a", None, None)]
+
+
+def test_compaction_keeps_the_batches_small(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "BATCH_ROWS", 1)
+    shutil.copytree(FIXTURES / "session-v1" / "sessions", store / "sessions", dirs_exist_ok=True)
+    done = compact(store, 0)
+    assert len(done.files) == 2
+    assert ask(store, query="SELECT count(*) FROM records") == [(done.records,)]
