@@ -9,7 +9,9 @@ from proofcost.harness.version import VERSION
 from proofcost.output import guarded
 
 # In the order in which a newcomer meets them.
-_COMMANDS = ("demo", "run", "log", "show", "doctor", "install", "store")
+_COMMANDS = ("demo", "run", "log", "show", "doctor", "install", "import", "store")
+# Where a module cannot bear its command's name.
+_MODULES = {"import": "importing"}
 USAGE_ERROR = 2
 
 
@@ -32,7 +34,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     )
     for name in _COMMANDS:
         if only is None or only == name:
-            importlib.import_module(f"proofcost.{name}").add_parser(subparsers)
+            importlib.import_module(f"proofcost.{_MODULES.get(name, name)}").add_parser(subparsers)
     return parser
 
 

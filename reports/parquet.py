@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from proofcost.harness.columns import COLUMNS, Kind, Row
@@ -37,32 +41,79 @@ def table_of(rows: Sequence[Row]) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
+_SETTINGS = {
+    "compression": "zstd",
+    "compression_level": _LEVEL,
+    "use_dictionary": [name for name in SCHEMA.names if name not in _UNIQUE],
+    "column_encoding": {"record": "DELTA_BYTE_ARRAY"},
+    "write_statistics": ["started_ns", "kernel", "phase", "session"],
+    "store_schema": False,
+}
+
+
 def write(path: Path, table: pa.Table) -> None:
-    """Write a table under a temporary name, read it back, then give it its name. Raises OSError, CopyError."""
+    """Write a table, so that it is there whole or not at all. Raises OSError, CopyError."""
+    write_parts(path, iter([table]))
+
+
+def write_parts(path: Path, parts: Iterator[pa.Table]) -> int:
+    """Write tables one after the other under a temporary name, read each back, then give the file its name.
+
+    Returns the number of rows. Raises OSError, CopyError, and whatever `parts` raises: there is then no file.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    digests = []
     try:
         with temporary.open("wb") as file:
-            pq.write_table(
-                table,
-                file,
-                compression="zstd",
-                compression_level=_LEVEL,
-                row_group_size=_GROUP_ROWS,
-                use_dictionary=[name for name in SCHEMA.names if name not in _UNIQUE],
-                column_encoding={"record": "DELTA_BYTE_ARRAY"},
-                write_statistics=["started_ns", "kernel", "phase", "session"],
-                store_schema=False,
-            )
+            with pq.ParquetWriter(file, SCHEMA, **_SETTINGS) as writer:
+                for part in parts:
+                    writer.write_table(part, row_group_size=max(1, part.num_rows))
+                    digests.append((part.num_rows, _digest(part)))
             file.flush()
             os.fsync(file.fileno())
-        if not read(temporary).equals(table):
+        if not _reads_back(temporary, digests):
             raise CopyError(f"{path}: what was written does not read back the same; nothing was changed")
         temporary.replace(path)
     finally:
         with contextlib.suppress(FileNotFoundError):
             temporary.unlink()
     sync_folder(path.parent)
+    return sum(count for count, _ in digests)
+
+
+def _reads_back(path: Path, digests: list[tuple[int, bytes]]) -> bool:
+    with pq.ParquetFile(path) as file:
+        wanted = [one for one in digests if one[0]]
+        groups = [number for number in range(file.num_row_groups) if file.metadata.row_group(number).num_rows]
+        if len(groups) != len(wanted):
+            return False
+        for number, (count, digest) in zip(groups, wanted, strict=True):
+            part = file.read_row_group(number).cast(SCHEMA)
+            if part.num_rows != count or _digest(part) != digest:
+                return False
+    return True
+
+
+def _digest(table: pa.Table) -> bytes:
+    """Of all values in their order, however they lie in memory."""
+    made = hashlib.blake2b(digest_size=16)
+    for column in table.columns:
+        for part in column.chunks if column.num_chunks == 1 else [column.combine_chunks()]:
+            made.update(_plain(pc.is_null(part)))
+            if pa.types.is_string(part.type):
+                filled = pc.fill_null(part, "")
+                made.update(_plain(pc.binary_length(filled)))
+                offsets = np.frombuffer(filled.buffers()[1], np.int32)[filled.offset : filled.offset + len(filled) + 1]
+                if len(filled) and offsets[-1] > offsets[0]:
+                    made.update(filled.buffers()[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0])))
+            else:
+                made.update(_plain(pc.fill_null(part, False if pa.types.is_boolean(part.type) else 0)))
+    return made.digest()
+
+
+def _plain(values: pa.Array) -> Any:
+    return np.ascontiguousarray(values.to_numpy(zero_copy_only=False)).data
 
 
 def read(path: Path) -> pa.Table:

@@ -3,6 +3,7 @@
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -131,7 +132,13 @@ def test_killed_in_the_middle_leaves_nothing_half(store: Path, monkeypatch: pyte
 
 
 def test_what_does_not_read_back_is_not_kept(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet, "read", lambda path: parquet.table_of([]))
+    digest, calls = parquet._digest, []
+
+    def another(table: object) -> bytes:
+        calls.append(1)
+        return digest(table) if len(calls) == 1 else b"another"
+
+    monkeypatch.setattr(parquet, "_digest", another)
     before = files_of(store)
     with pytest.raises(parquet.CopyError, match="does not read back"):
         compact(store, 0)
@@ -190,6 +197,21 @@ def test_a_table_reads_back(tmp_path_factory: pytest.TempPathFactory, made: list
     back = parquet.read(path).to_pylist()
     for row, one in zip(made, back, strict=True):
         assert all(one[name] == value for name, value in row.items() if name != "labels")
+
+
+TEXTS = st.one_of(st.none(), st.text(st.characters(codec="utf-8"), max_size=3))
+
+
+@given(st.lists(st.tuples(TEXTS, st.one_of(st.none(), st.integers(-9, 9)), st.one_of(st.none(), st.booleans()))))
+def test_a_digest_is_of_the_values_alone(values: list[tuple[str | None, int | None, bool | None]]) -> None:
+    def table(more: list[tuple[str | None, int | None, bool | None]]) -> Any:
+        return parquet.table_of([{"kernel": text, "exit_code": number, "warmup": flag} for text, number, flag in more])
+
+    around = table([("zz", 1, True), *values, ("y", None, None)])
+    assert parquet._digest(around.slice(1, len(values))) == parquet._digest(table(values))
+    changed = [(None if text == "" else (text or "") + "", number, flag) for text, number, flag in values]
+    if changed != values:
+        assert parquet._digest(table(changed)) != parquet._digest(table(values)), "empty is not missing"
 
 
 def test_rows_of_older_files_lack_newer_columns(tmp_path: Path) -> None:

@@ -1,0 +1,161 @@
+"""`proofcost import`: what is taken, once, whole or not at all; what each format becomes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import proofcost
+from proofcost import importing
+from proofcost.adapters import foreign, formats
+from proofcost.adapters.foreign import FormatError, Head
+from proofcost.harness.columns import NAMES
+
+FOREIGN = Path(__file__).parent / "fixtures" / "foreign"
+ROOT = Path(__file__).parent.parent
+
+
+def rows_of(path: Path, store: Path, named: str | None = None) -> list[dict[str, Any]]:
+    """The rows that an import of `path` adds to `store`, without what is null."""
+    taken = importing.take(path, store, named)
+    assert taken is not None
+    made = proofcost.load(store).to_pylist()
+    assert len(made) == taken.rows
+    made.sort(key=lambda row: int(row["record"].rpartition("-")[2]))
+    return [
+        {name: json.loads(value) if name in ("labels", "weak", "absent", "defects") else value
+         for name, value in row.items() if value is not None}
+        for row in made
+    ]  # fmt: skip
+
+
+def proofcost_import(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "proofcost", "import", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_hyperfine(tmp_path: Path) -> None:
+    rows = rows_of(FOREIGN / "hyperfine.json", tmp_path)
+    assert [row["wall_command"] for row in rows] == [300_000_000, 302_000_000, 304_900_000, 500_000]
+    assert [row.get("exit_code") for row in rows] == [0, 0, None, 1]
+    assert [row["outcome"] for row in rows] == ["exited", "exited", "signaled", "exited"]
+    assert rows[0]["labels"] == {"threads": "4"}
+    assert rows[0]["weak"] == {"memory_peak_process": "upper_bound"}
+    assert "memory_peak_process" not in rows[3]
+    assert all("verdict" not in row for row in rows), "an exit code of who knows what says nothing"
+
+
+def test_the_same_file_twice_adds_nothing(tmp_path: Path) -> None:
+    first = proofcost_import(FOREIGN / "hyperfine.json", "--store", tmp_path, "-l", "machine=desk")
+    assert (first.returncode, first.stderr) == (0, "")
+    assert ": hyperfine: 4 rows\n" in first.stdout
+    assert "cannot tell: when and where it ran" in first.stdout
+    again = proofcost_import(FOREIGN / "hyperfine.json", "--store", tmp_path)
+    assert "stands there already; nothing was added" in again.stdout
+    table = proofcost.load(tmp_path, where=["label.machine=desk"])
+    assert table.num_rows == 4
+
+
+@pytest.mark.parametrize("name", formats.names())
+def test_what_is_said_of_a_format_is_true_of_its_names(name: str) -> None:
+    one = formats.load(name)
+    for theirs, ours, _ in one.MAPS:
+        for column in ours.split(", "):
+            assert column in NAMES, (theirs, column)
+    assert one.HELP
+    assert one.UNKNOWN
+
+
+@pytest.mark.parametrize("path", sorted(FOREIGN.iterdir()), ids=lambda path: path.name)
+def test_every_fixture_is_recognised_as_what_it_is(path: Path) -> None:
+    name = path.name.split(".")[0]
+    assert formats.recognise(Head(path.name, path.read_bytes()[: foreign.HEAD_BYTES])) == [name]
+
+
+@pytest.mark.parametrize("path", sorted(FOREIGN.iterdir()), ids=lambda path: path.name)
+@pytest.mark.parametrize("part", [0.0, 0.3, 0.8, 0.99])
+def test_a_file_cut_short_is_refused_or_taken_for_what_is_left(path: Path, part: float, tmp_path: Path) -> None:
+    raw = path.read_bytes()
+    cut = tmp_path / path.name
+    cut.write_bytes(raw[: int(len(raw) * part)])
+    try:
+        importing.take(cut, tmp_path / "store", path.name.split(".")[0])
+        said = ""
+    except FormatError as error:
+        said = str(error)
+    assert "\n" not in said
+    assert not said or not list((tmp_path / "store").rglob("*.parquet"))
+
+
+def test_of_no_known_format(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("nothing of interest")
+    done = proofcost_import(tmp_path / "notes.txt", "--store", tmp_path / "store")
+    assert done.returncode == 1
+    assert "notes.txt: of no format that is known" in done.stderr
+    done = proofcost_import(tmp_path, "--store", tmp_path / "store")
+    assert (done.returncode, done.stdout) == (0, "1 file of no format that is known left aside\n")
+
+
+def test_a_file_that_changes_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "h.json"
+    path.write_bytes((FOREIGN / "hyperfine.json").read_bytes())
+    real = formats.load("hyperfine").rows
+
+    def growing(source: foreign.Source) -> Any:
+        yield from real(source)
+        path.write_bytes(path.read_bytes() + b" ")
+
+    monkeypatch.setattr(importing, "_rows", lambda name, source: growing(source))
+    with pytest.raises(FormatError, match="changed while it was read"):
+        importing.take(path, tmp_path / "store")
+    assert not [one for one in (tmp_path / "store").rglob("*") if one.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "no file given"),
+        (["/no/such/file"], "/no/such/file: no such file or folder"),
+        ([__file__, "--as", "hyperfien"], "no such format"),
+        ([__file__, "-l", "nonsense"], "not of the form KEY=VALUE"),
+    ],
+)
+def test_wrong_calls(words: list[str], said: str) -> None:
+    done = proofcost_import(*words)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_numbers_stay_exact() -> None:
+    assert foreign.ns(foreign.parse("0.1")) == 100_000_000
+    assert foreign.ns(foreign.parse("933795598.537000001")) == 933_795_598_537_000_001
+    assert [foreign.ns(value) for value in (-1, True, "x", None, foreign.parse("1e300"))] == [None] * 5
+    assert [foreign.count(value) for value in (5, "5", foreign.parse("5.0"), foreign.parse("5.5"))] == [5, 5, 5, None]
+    assert foreign.moment("1970-01-01T00:00:01.5Z") == foreign.moment(foreign.parse("1.5")) == 1_500_000_000
+    assert foreign.moment("yesterday") is None
+
+
+@pytest.mark.parametrize("odd", ['{"a":1,"a":2}', '{"a":NaN}', "[" * 100_000, '{"a":', ""])
+def test_what_is_no_plain_json(odd: str) -> None:
+    with pytest.raises(FormatError):
+        foreign.parse(odd)
+
+
+def test_the_page_of_what_maps_to_what_is_up_to_date() -> None:
+    assert (ROOT / "docs" / "imports.md").read_text() == importing.page(), (
+        "proofcost import --formats > docs/imports.md"
+    )
+
+
+def test_a_name_that_would_break_a_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "h\x1b[31m<b>.json"
+    path.write_bytes((FOREIGN / "hyperfine.json").read_bytes())
+    done = proofcost_import(path, "--store", tmp_path / "store")
+    assert done.returncode == 0
+    assert "\x1b" not in done.stdout
+    assert os.listdir(tmp_path / "store" / "parquet") == ["import=hyperfine"]
