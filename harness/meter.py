@@ -241,7 +241,7 @@ class Meter:
     def _wait(self, child: spawn.Child) -> tuple[int, resource.struct_rusage | None]:
         """Until the command is gone: pass signals on, mirror stops, sample. Survives any fault of its own."""
         try:
-            self.sampler.begin(child.pid)
+            self.sampler.begin(child.pid, None if self.sink is None else self.sink.trace_path())
         except BaseException as error:
             self._fault("sample", error)
         deadline = None if self.plan.timeout_ns is None else self.started_ns + self.plan.timeout_ns
@@ -425,12 +425,15 @@ class Meter:
             "cpu.stat, most throttled of the command's cgroup and all above it",
             self.cgroup_reason if self.group is None and self.cgroup_reason else "no cpu controller here",
         )
+        trace = self.sampler.end_trace(self.exit_ns, self.stamps if self.stamps.reason is None else None)
+        if self.sampler.trace_fault is not None:
+            self._fault("trace", self.sampler.trace_fault)
         event: dict[str, Json] = {
             "schema": SCHEMA,
             "event": "finished",
             "invocation": self.invocation,
             "session": self.session,
-            "clocks": clocks(),
+            "clocks": clocks(self.exit_ns),
             "outcome": outcome.judge(status, evidence),
             "measurements": figures.as_json(table),
             "stragglers": {
@@ -453,6 +456,7 @@ class Meter:
                 "reason": self.stamps.reason,
             },
             "host_disturbance": figures.as_json(disturbance),
+            "trace": trace,
             "meter_cost": self._cost(),
             "faults": self.faults,
         }

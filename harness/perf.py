@@ -284,19 +284,23 @@ class ExecStamps:
     def _attr(flags: int, read_format: int) -> bytes:
         return _attr(_TYPE_SOFTWARE, _SW_DUMMY, flags, _SAMPLE_TID | _SAMPLE_TIME, read_format, _CLOCK_MONOTONIC)
 
+    def rings(self) -> list[bytes]:
+        """What the kernel wrote, CPU by CPU: execs, forks and exits of the tree, the oldest first."""
+        heads = [int.from_bytes(libc.read_memory(ring + _DATA_HEAD_OFFSET, 8), "little") for ring in self._maps]
+        return [libc.read_memory(ring + _PAGE, min(head, _PAGE)) for ring, head in zip(self._maps, heads, strict=True)]
+
     def read(self) -> tuple[list[ExecStamp], int]:
         """All stamps in order of time, and how many records (of execs, forks, exits) found no room."""
         stamps: list[ExecStamp] = []
         lost = 0
-        for fd, ring in zip(self._fds, self._maps, strict=True):
-            head = int.from_bytes(libc.read_memory(ring + _DATA_HEAD_OFFSET, 8), "little")
-            found, said = parse_ring(libc.read_memory(ring + _PAGE, min(head, _PAGE)))
+        for fd, ring in zip(self._fds, self.rings(), strict=True):
+            found, said = parse_ring(ring)
             stamps.extend(found)
             if self._counts_lost:
                 lost += int.from_bytes(os.read(fd, 16)[8:], "little")
             else:
                 # A full ring has no room for the record that would say what was lost.
-                lost += said or int(_PAGE - 1 - head < _STAMP_BYTES_MAX)
+                lost += said or int(_PAGE - 1 - len(ring) < _STAMP_BYTES_MAX)
         stamps.sort(key=lambda stamp: stamp.time_ns)
         return stamps, lost
 

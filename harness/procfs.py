@@ -128,15 +128,36 @@ def command_line(pid: int) -> list[bytes] | None:
     return raw.split(b"\0")[:-1] if raw.endswith(b"\0") else [raw] if raw else []
 
 
+def status_of(pid: int) -> bytes | None:
+    """/proc/PID/status."""
+    return read_file(f"/proc/{pid}/status", 16384)
+
+
 def status_field(pid: int, field: bytes) -> bytes | None:
     """Value of one `Field:` line of /proc/PID/status."""
-    raw = read_file(f"/proc/{pid}/status", 16384)
+    raw = status_of(pid)
     if raw is None:
         return None
     start = raw.find(b"\n" + field + b":")
     if start < 0:
         return None
     return raw[start + len(field) + 2 : raw.index(b"\n", start + 1)].strip()
+
+
+def number_after(raw: bytes, key: bytes) -> int | None:
+    """The number that stands right after `key`, blanks aside; None without one."""
+    start = raw.find(key)
+    if start < 0:
+        return None
+    start += len(key)
+    words = raw[start : start + 32].split(None, 1)
+    return int(words[0]) if words and words[0].isdigit() else None
+
+
+def status_bytes(status: bytes | None, field: bytes) -> int | None:
+    """A size from the text of /proc/PID/status, as VmRSS and VmHWM; None where it has none (a zombie's)."""
+    found = None if status is None else number_after(status, b"\n" + field + b":")
+    return None if found is None else found * 1024
 
 
 def ignored_signals(pid: int) -> int | None:
@@ -147,8 +168,7 @@ def ignored_signals(pid: int) -> int | None:
 
 def peak_resident_bytes(pid: int) -> int | None:
     """VmHWM: the largest resident size that this process ever had since its exec."""
-    value = status_field(pid, b"VmHWM")
-    return None if value is None else int(value.split()[0]) * 1024
+    return status_bytes(status_of(pid), b"VmHWM")
 
 
 def children_of(pid: int) -> list[int]:

@@ -180,6 +180,10 @@ class Sink:
         """Have what was kept survive a loss of power as well. Raises OSError."""
         raise NotImplementedError
 
+    def trace_path(self) -> str | None:
+        """Where the invocation's timeline may be written; None where it cannot be kept."""
+        return None
+
     def close(self) -> None:
         """No more events will come."""
         raise NotImplementedError
@@ -219,6 +223,11 @@ class OwnFile(Sink):
 
     def sync(self) -> None:
         os.fdatasync(self._fd)
+
+    def trace_path(self) -> str:
+        folder, name = os.path.split(self.path)
+        sessions, session = os.path.split(folder)
+        return f"{os.path.dirname(sessions)}/traces/{session}/{name.removesuffix('.jsonl')}.ndjson.gz"
 
     def discard(self) -> None:
         if self._fd >= 0:

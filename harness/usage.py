@@ -91,19 +91,15 @@ def _times(value: int | None, factor: int) -> int | None:
     return None if value is None else value * factor
 
 
-def read_split(dirs: dict[str, str]) -> tuple[int, int, int] | None:
-    """(anonymous, file without shared memory, shared memory) bytes now; None where the kernel does not tell all three.
+def split_of(stat: bytes) -> tuple[int, int, int] | None:
+    """(anonymous, file without shared memory, shared memory) bytes by a memory.stat; None where it lacks one.
 
     v1 calls anonymous memory rss, and its cache includes shared memory; v2's file includes it as well.
     """
-    memory = dirs.get(MEMORY)
-    if memory is not None:
-        stat = procfs.read_table(memory + "/memory.stat") or {}
-        anon, cache, shmem = (stat.get(name) for name in (b"total_rss", b"total_cache", b"total_shmem"))
-    else:
-        unified = dirs.get(UNIFIED)
-        stat = (procfs.read_table(unified + "/memory.stat") or {}) if unified is not None else {}
-        anon, cache, shmem = (stat.get(name) for name in (b"anon", b"file", b"shmem"))
+    stat = b"\n" + stat
+    total = b"total_" if b"\ntotal_rss " in stat else b""
+    names = (b"rss ", b"cache ", b"shmem ") if total else (b"anon ", b"file ", b"shmem ")
+    anon, cache, shmem = (procfs.number_after(stat, b"\n" + total + name) for name in names)
     if anon is None or cache is None or shmem is None:
         return None
     return anon, max(0, cache - shmem), shmem

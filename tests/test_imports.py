@@ -30,9 +30,10 @@ NEVER = {"json", "re", "typing", "enum", "dataclasses", "subprocess", "socket", 
 # A module that is seldom needed is not in the bundle, and takes the real one.
 REAL_OS = {"os", "os.path", "posixpath", "genericpath", "_collections_abc", "abc", "_abc"}
 OURS = "proofcost"
-# Only where something outlived an earlier command, or at the first call of a boot.
+# Only where something outlived an earlier command, at the first call of a boot, or once a sample is taken.
 ONLY_WHEN_NEEDED = {"proofcost.harness.settle", "proofcost.harness.hostclass", "proofcost.harness.reading",
-                    "proofcost.harness.whole", "proofcost.adapters.bwrap", "proofcost.adapters.launchers"}  # fmt: skip
+                    "proofcost.harness.whole", "proofcost.adapters.bwrap", "proofcost.adapters.launchers",
+                    "proofcost.harness.trace", "zlib"}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +41,10 @@ def tree() -> Path:
     return shared_tree()
 
 
-def modules_of_a_call(wrap: Wrap, folder: Path, way: str) -> set[str]:
+def modules_of_a_call(wrap: Wrap, folder: Path, way: str, *command: str) -> set[str]:
     """Names in sys.modules when a call ends, less those of a bare interpreter with the same flags."""
     listing = folder / "modules"
-    argv = wrap.argv(way, ["/bin/true"])
+    argv = wrap.argv(way, command or ["/bin/true"])
     launcher = Path(str(argv[0]))
     text = launcher.read_text()
     # At the very end: just before the process leaves.
@@ -85,6 +86,16 @@ def test_the_first_call_of_a_boot_stays_within_it_too(tmp_path: Path, tree: Path
     found = modules_of_a_call(Wrap(tmp_path / "w", tree), tmp_path, PHASE)
     foreign = {name for name in found if name.split(".")[0] != OURS}
     assert foreign <= ALLOWED | REAL_OS, foreign - ALLOWED
+
+
+def test_a_call_that_is_sampled_imports_the_timeline_and_its_compression_alone(tmp_path: Path, tree: Path) -> None:
+    """While the command runs: what is imported then disturbs it."""
+    wrap = Wrap(tmp_path / "w", tree, options={"cgroup": "off"})
+    modules_of_a_call(wrap, tmp_path, PHASE)
+    short = modules_of_a_call(wrap, tmp_path, PHASE)
+    long = modules_of_a_call(wrap, tmp_path, PHASE, "/bin/sleep", "0.5")
+    assert wrap.records()[-1]["finished"]["trace"]["samples_count"] >= 2
+    assert long - short == {"proofcost.harness.trace", "zlib"}
 
 
 def test_what_is_forbidden_is_not_allowed() -> None:

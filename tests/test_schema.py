@@ -19,7 +19,7 @@ TEXT = (ROOT / "docs" / "record.md").read_text("utf-8")
 ENVELOPE = {"schema", "event", "invocation", "session"}
 """Stands in every event; docs/record.md names it once, for `started`."""
 
-ADDED_LATER = {"bench"}
+ADDED_LATER = {"bench", "trace"}
 """Fields that records of version 1 from before them do not have."""
 
 Place = dict[str, Any]

@@ -86,33 +86,22 @@ def test_input_and_output_add_up_over_devices(devices: list[tuple[int, int]]) ->
     assert usage.sum_io("\n".join(lines).encode()) == (sum(r for r, _ in devices), sum(w for _, w in devices))
 
 
-@pytest.mark.parametrize(("hierarchy", "text"), [(UNIFIED, V2_STAT), (MEMORY, V1_STAT)])
-def test_shared_memory_is_no_file(tmp_path: Path, hierarchy: str, text: str) -> None:
+@pytest.mark.parametrize("text", [V2_STAT, V1_STAT])
+def test_shared_memory_is_no_file(text: str) -> None:
     """Both versions count it into their file figure."""
-    assert usage.read_split({hierarchy: folder(tmp_path, memory__stat=text)}) == (1000, 500, 400)
+    assert usage.split_of(text.encode()) == (1000, 500, 400)
 
 
 @pytest.mark.parametrize("missing", ["anon", "file", "shmem"])
-def test_a_split_with_a_part_missing_is_none(tmp_path: Path, missing: str) -> None:
+def test_a_split_with_a_part_missing_is_none(missing: str) -> None:
     text = "".join(line + "\n" for line in V2_STAT.splitlines() if not line.startswith(missing))
-    assert usage.read_split({UNIFIED: folder(tmp_path, memory__stat=text)}) is None
+    assert usage.split_of(text.encode()) is None
+    assert usage.split_of(b"") is None
 
 
-def test_a_split_without_a_memory_controller_is_none(tmp_path: Path) -> None:
-    assert usage.read_split({UNIFIED: folder(tmp_path)}) is None
-    assert usage.read_split({}) is None
-
-
-def test_shared_memory_beyond_the_cache_is_not_negative(tmp_path: Path) -> None:
+def test_shared_memory_beyond_the_cache_is_not_negative() -> None:
     """The kernel's counters are read one by one and may disagree by a batch."""
-    made = folder(tmp_path, memory__stat="anon 1\nfile 3\nshmem 4\n")
-    assert usage.read_split({UNIFIED: made}) == (1, 0, 4)
-
-
-def test_v1_memory_leads_where_both_are_there(tmp_path: Path) -> None:
-    both = {UNIFIED: folder(tmp_path / "u", memory__stat="anon 7\nfile 0\nshmem 0\n")}
-    both[MEMORY] = folder(tmp_path / "m", memory__stat=V1_STAT)
-    assert usage.read_split(both) == (1000, 500, 400)
+    assert usage.split_of(b"anon 1\nfile 3\nshmem 4\n") == (1, 0, 4)
 
 
 def nested(tmp_path: Path, **files: str) -> tuple[Path, Path, Path]:

@@ -497,7 +497,8 @@ DAMAGE = (garbage, half, missing, leaves_with_success)
 
 
 def has_left_a_trace(wrap: Wrap, ended: Ended) -> bool:
-    return bool(wrap.marks() or wrap.records()) or ended.stderr.startswith(b"proofcost: ")
+    # A file, whatever is in it: half of a module may well write half a record.
+    return bool(wrap.marks()) or any(wrap.store.glob("sessions/*/*.jsonl")) or ended.stderr.startswith(b"proofcost: ")
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
@@ -511,7 +512,10 @@ def test_a_damaged_module(
             counted.file.unlink(missing_ok=True)
             shutil.rmtree(wrap.store, ignore_errors=True)
             ended = counted.call(wrap.argv(way, counted.command))
-            assert (ended.status, ended.stdout, ended.stderr) == (42 << 8, b"said\n", b"complained\n"), (module, ended)
+            said = ended.stderr
+            if module == "harness/store.py" and said.startswith(b"proofcost: "):
+                said = said.partition(b"\n")[2]  # a store that cannot even leave a mark: the last resort is one line
+            assert (ended.status, ended.stdout, said) == (42 << 8, b"said\n", b"complained\n"), (module, ended)
             assert counted.runs() == 1, module
             assert has_left_a_trace(wrap, ended), module
         shutil.rmtree(copy)
