@@ -27,6 +27,8 @@ from typing import Any
 
 import ijson
 
+from proofcost.harness.columns import Row
+
 HEAD_BYTES = 1 << 16
 MAX_NS = (1 << 63) - 1
 MAX_TEXT = 4096
@@ -172,6 +174,23 @@ def count(value: Any) -> int | None:
     """A whole number >= 0, or None (also for one with a fraction)."""
     made = scaled(value, 1)
     return made if made is not None and Decimal(str(value)) == made else None
+
+
+def put(row: Row, column: str, value: int | None, why: str) -> None:
+    """Set a figure, or say why it is missing."""
+    if value is None:
+        row.setdefault("absent", {})[column] = why
+    else:
+        row[column] = value
+
+
+def weaken(row: Row, column: str, status: str, defect: str) -> None:
+    """Say that a figure, where there is one, is not plainly what its name says."""
+    if column in row:
+        row.setdefault("weak", {})[column] = status
+        defects = row.setdefault("defects", [])
+        if defect not in defects:
+            defects.append(defect)
 
 
 def text(value: Any) -> str | None:

@@ -49,6 +49,54 @@ def test_hyperfine(tmp_path: Path) -> None:
     assert all("verdict" not in row for row in rows), "an exit code of who knows what says nothing"
 
 
+def test_arena(tmp_path: Path) -> None:
+    (row,) = rows_of(FOREIGN / "arena.one.json", tmp_path / "one")
+    assert (row["kernel"], row["subject"], row["wall_command"]) == ("nanoda", "tutorial/bad_01", 250_000_000)
+    assert row["verdict"] == "ambiguous", "its script folds every failure into 1"
+    assert set(row["absent"]) == {"cpu_waited", "memory_peak_process", "instructions"}
+    accepted, stopped, rejected = rows_of(FOREIGN / "arena.site.json", tmp_path / "site")
+    assert accepted["wall_command"] == 96_123_456_789
+    assert (accepted["instructions"], accepted["memory_peak_process"]) == (576_000_000_001, 540_000_000)
+    assert "instructions_u" not in accepted
+    assert (stopped["outcome"], stopped["cause"], stopped.get("verdict")) == ("timed_out", "time_limit", None)
+    assert stopped["weak"] == {"wall_command": "lower_bound"}
+    assert (rejected["verdict"], rejected["exit_code"]) == ("rejected", 1)
+    assert rejected["absent"]["instructions"] == "not in the source"
+
+
+def test_radar(tmp_path: Path) -> None:
+    kernel, build, size = rows_of(FOREIGN / "radar.jsonl", tmp_path / "a")
+    assert (kernel["phase"], kernel["kernel"], kernel["wall_command"]) == ("checker", "nanoda", 1_250_000_000)
+    assert kernel["weak"] == {"instructions_u": "derived", "memory_peak_process": "lower_bound"}
+    assert (build["subject"], build["instructions_u"]) == ("build/module/X", 1_000_006)
+    assert "weak" not in build
+    assert json.loads(size["other_figures"]) == {"bytes": 12_345_678_901}
+    (output,) = rows_of(FOREIGN / "radar.output.txt", tmp_path / "b")
+    assert output["task_clock"] == 100_000_000
+
+
+def test_gnu_time(tmp_path: Path) -> None:
+    whole, killed = rows_of(FOREIGN / "gnu-time.txt", tmp_path)
+    assert whole["wall_command"] == 3723 * 10**9
+    assert (whole["cpu_waited"], whole["context_switches"]) == (1_250_000_000, 10)
+    assert whole["memory_peak_process"] == 24576 * 1024
+    assert whole["weak"] == {"memory_peak_process": "lower_bound"}
+    assert (whole["outcome"], whole["exit_code"]) == ("exited", 0)
+    assert (killed["outcome"], killed["signal"], killed.get("exit_code")) == ("signaled", 9, None)
+    assert killed["wall_command"] == 12_340_000_000
+    assert {"cpu_waited", "memory_peak_process"} <= set(killed["absent"])
+
+
+def test_perf_stat(tmp_path: Path) -> None:
+    (row,) = rows_of(FOREIGN / "perf-stat.csv", tmp_path / "csv")
+    assert (row["task_clock"], row["wall_command"], row["page_faults"]) == (1_234_560_000, 1_236_000_000, 42)
+    assert row["absent"] == {"instructions_u": "not supported"}
+    assert (row["cycles_u"], row["weak"]) == (5_000_000_000, {"cycles_u": "derived"})
+    (row,) = rows_of(FOREIGN / "perf-stat.json", tmp_path / "json")
+    assert (row["task_clock"], row["context_switches"]) == (1_234_560_000, 17)
+    assert row["absent"] == {"instructions": "not counted"}
+
+
 def test_the_same_file_twice_adds_nothing(tmp_path: Path) -> None:
     first = proofcost_import(FOREIGN / "hyperfine.json", "--store", tmp_path, "-l", "machine=desk")
     assert (first.returncode, first.stderr) == (0, "")
