@@ -47,15 +47,19 @@ def fits(head: Head) -> bool:
 
 def rows(source: Source) -> Iterator[Row]:
     topics: dict[str, dict[str, tuple[Decimal, str | None]]] = {}
+    is_output: bool | None = None  # of a program, with marked lines in it
     for number, line in source.lines():
-        in_output = _MARK in line
-        raw = line.partition(_MARK)[2] if in_output else line
-        if not raw.strip():
+        if not line.strip():
             continue
+        if is_output is None:
+            is_output = not line.lstrip().startswith(b"{")
+        if is_output and not line.startswith(_MARK):
+            continue
+        raw = line.removeprefix(_MARK)
         try:
             metric, value, unit = _measurement(parse(raw))
         except FormatError as error:
-            if in_output:  # as radar: in a program's output a wrong line is no error
+            if is_output:  # as radar: in a program's output a wrong line is no error
                 source.say("a radar::measurement= line that is no measurement was left out")
                 continue
             raise FormatError(f"line {number}: {error}") from None
