@@ -496,6 +496,9 @@ class Meter:
             return len(left), len(group.wait_empty(1_000_000_000)), "killed"
         return len(left), len(left), "reported"
 
+    # What a time limit is for; it stands in the evidence.
+    limited = "the whole"
+
     def _evidence(
         self,
         child: spawn.Child,
@@ -508,6 +511,7 @@ class Meter:
         seen.caller_signal = self.caller_signal
         if self.timed_out:
             seen.time_limit_ns = self.plan.timeout_ns
+            seen.time_limit_of = self.limited
         if child.exec_error is not None:
             seen.exec_errno = child.exec_error.errno or 22
             seen.program = record.escape_text(self.plan.argv[0])

@@ -46,11 +46,13 @@ class Evidence:
         "program_reached",
         "sandboxed",
         "time_limit_ns",
+        "time_limit_of",
     )
 
     def __init__(self) -> None:
         self.caller_signal: int | None = None
         self.time_limit_ns: int | None = None
+        self.time_limit_of = "the whole"
         self.exec_errno: int | None = None
         self.program = "the command"
         self.oom_kill_count: int | None = None
@@ -85,7 +87,9 @@ def judge(status: int, evidence: Evidence) -> dict[str, Json]:
     elif evidence.time_limit_ns is not None:
         kind, cause = TIMED_OUT, TIME_LIMIT
         how = "we killed it" if number is not None else "it ended by itself after that"
-        said.append(f"our time limit of {seconds(evidence.time_limit_ns)} s for the whole had passed, and {how}")
+        said.append(
+            f"our time limit of {seconds(evidence.time_limit_ns)} s for {evidence.time_limit_of} had passed, and {how}"
+        )
     else:
         cause = _cause(number, code, evidence, said)
     return {

@@ -9,7 +9,7 @@ from proofcost.harness.version import VERSION
 from proofcost.output import guarded
 
 # In the order in which a newcomer meets them.
-_COMMANDS = ("demo", "run", "log", "show", "doctor", "install", "import", "store")
+_COMMANDS = ("demo", "run", "log", "show", "bench", "doctor", "install", "import", "store")
 # Where a module cannot bear its command's name.
 _MODULES = {"import": "importing"}
 USAGE_ERROR = 2
@@ -45,8 +45,8 @@ def main(argv: list[str] | None = None) -> int:
     if only == "run":
         # The judge's limits are ours: one on file sizes, or a full disk, would leave half a .pyc for every later call.
         sys.dont_write_bytecode = True
-    args = build_parser(only).parse_args(words)
     try:
+        args = build_parser(only).parse_args(words)
         if only == "run":  # prints nothing of its own on stdout, and its status is the judge's
             code: int = args.run(args)
             return code

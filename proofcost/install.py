@@ -35,6 +35,7 @@ NO_ENTRANCE = (
     "judge_self.py",
     "lines.py",
     "merged.py",
+    "quantity.py",
     "reading.py",
     "record_v1.schema.json",
     "running.py",

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from proofcost.adapters import launchers
-from proofcost.harness import meter, outcome, policy, signals, spawn, store, whole
+from proofcost.harness import meter, outcome, policy, quantity, signals, spawn, store, whole
 from proofcost.harness.plan import Plan
 from proofcost.harness.record import Json, escape_text
 
@@ -93,37 +93,12 @@ def parse_labels(given: list[str]) -> dict[str, Json]:
     return labels
 
 
-_TIME_UNITS = {"": 10**9, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9, "ms": 10**6}
-_BYTE_UNITS = {
-    "": 1,
-    "K": 10**3,
-    "M": 10**6,
-    "G": 10**9,
-    "T": 10**12,
-    "Ki": 1 << 10,
-    "Mi": 1 << 20,
-    "Gi": 1 << 30,
-    "Ti": 1 << 40,
-}
-
-
-_DIGITS_MAX = 40
-
-
 def parse_quantity(text: str, units: dict[str, int], option: str, example: str) -> int:
     """A positive number with a unit of `units`, in the smallest unit, rounded down. Raises UsageError."""
-    digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-    unit = text[len(digits) :]
-    unit = unit.removesuffix("B") if unit not in units else unit
-    whole_part, _, fraction = digits.partition(".")
-    plain = digits.isascii() and whole_part.isdigit() and (fraction.isdigit() or digits == whole_part)
-    if not plain or len(digits) > _DIGITS_MAX or unit not in units:
-        known = ", ".join(filter(None, units))
-        raise UsageError(f"{option} {text[:40]!r}: not a positive number with a unit of {known}; {example}")
-    value: int = int(whole_part + fraction) * units[unit] // 10 ** len(fraction)
-    if not 0 < value < 1 << 63:
-        raise UsageError(f"{option} {text!r}: too small or too large; {example}")
-    return value
+    try:
+        return quantity.parse(text, units)
+    except ValueError as error:
+        raise UsageError(f"{option} {text[:40]!r}: {error}; {example}") from None
 
 
 def find_command(words: list[str]) -> list[str]:
@@ -202,9 +177,13 @@ def fill(plan: Plan, args: argparse.Namespace) -> None:
     plan.strict, plan.kill_stragglers, plan.cgroup = args.strict, args.kill_stragglers, args.cgroup
     plan.labels = parse_labels(args.label)
     if args.timeout is not None:
-        plan.timeout_ns = parse_quantity(args.timeout, _TIME_UNITS, "--timeout", "write for example --timeout 15m")
+        plan.timeout_ns = parse_quantity(
+            args.timeout, quantity.TIME_UNITS, "--timeout", "write for example --timeout 15m"
+        )
     if args.memory is not None:
-        plan.memory_limit_bytes = parse_quantity(args.memory, _BYTE_UNITS, "--memory", "write for example --memory 8G")
+        plan.memory_limit_bytes = parse_quantity(
+            args.memory, quantity.BYTE_UNITS, "--memory", "write for example --memory 8G"
+        )
     plan.store = chosen_store(args.store)
     plan.phase_understood, plan.phase_known_by = "whole", "run"
     plan.target = plan.argv

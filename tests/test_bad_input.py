@@ -11,8 +11,9 @@ from calling import BARE, ENTRANCES, LANDRUN, PHASE, PLAIN, PROOFCOST, RUN, WAYS
 from proofcost.adapters import landrun, phase
 from proofcost.harness import meter, spawn
 from proofcost.harness.plan import Plan
+from proofcost.harness.quantity import BYTE_UNITS, TIME_UNITS
 from proofcost.harness.signals import Inherited
-from proofcost.run import _BYTE_UNITS, _TIME_UNITS, parse_quantity
+from proofcost.run import parse_quantity
 
 
 @pytest.fixture(scope="module")
@@ -334,11 +335,11 @@ def test_a_signal_before_anything_was_read_ends_us(tmp_path: Path, wrap: Wrap) -
     [("90", 90 * 10**9), ("1.5s", 1_500_000_000), ("250ms", 250_000_000), ("2h", 7200 * 10**9), ("1d", 86400 * 10**9)],
 )
 def test_times_as_people_write_them(text: str, value: int) -> None:
-    assert parse_quantity(text, _TIME_UNITS, "--timeout", "") == value
+    assert parse_quantity(text, TIME_UNITS, "--timeout", "") == value
 
 
 @pytest.mark.parametrize(
     ("text", "value"), [("1.5G", 1_500_000_000), ("8Gi", 8 << 30), ("512MB", 512_000_000), ("1Ki", 1024)]
 )
 def test_sizes_as_people_write_them(text: str, value: int) -> None:
-    assert parse_quantity(text, _BYTE_UNITS, "--memory", "") == value
+    assert parse_quantity(text, BYTE_UNITS, "--memory", "") == value
