@@ -18,7 +18,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from io import BufferedReader
@@ -208,5 +208,5 @@ def moment(value: Any) -> int | None:
         except ValueError:
             return None
         made = made if made.tzinfo else made.replace(tzinfo=UTC)
-        return int((made - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 10**6) * 1000
+        return (made - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000
     return ns(value)

@@ -97,6 +97,71 @@ def test_perf_stat(tmp_path: Path) -> None:
     assert row["absent"] == {"instructions": "not counted"}
 
 
+def test_pytest_benchmark(tmp_path: Path) -> None:
+    first, second, other = rows_of(FOREIGN / "pytest-benchmark.json", tmp_path)
+    assert [first["wall_command"], second["wall_command"]] == [100_000_000, 200_000_000]  # half to even: 200,000,000.5
+    assert first["labels"] == {"commit": "abcdef0", "cpu": "AMD EPYC 7B13", "node": "desk", "group": "kernels"}
+    assert first["started_ns"] == 1_796_040_000 * 10**9
+    assert "wall_command" not in other
+    assert other["absent"]["wall_command"].startswith("only statistics were saved")
+
+
+def test_pyperf(tmp_path: Path) -> None:
+    warm, one, two, three, size = rows_of(FOREIGN / "pyperf.json", tmp_path)
+    assert [row["warmup"] for row in (warm, one, two, three)] == [True, False, False, False]
+    assert [row["wall_command"] for row in (warm, one, two, three)] == [
+        400_000_000,
+        250_000_000,
+        260_000_000,
+        300_000_000,
+    ]
+    assert [row["build"] for row in (one, two, three)] == [1, 1, 2]
+    assert (warm["memory_peak_process"], "memory_peak_process" in three) == (7_340_032, False)
+    assert one["started_ns"] == 1_796_040_000 * 10**9 + 1000
+    assert (json.loads(size["other_figures"]), size["absent"]) == ({"byte": 1024}, {"wall_command": "measured in byte"})
+
+
+def test_benchexec(tmp_path: Path) -> None:
+    done, memory, slow = rows_of(FOREIGN / "benchexec.results.xml", tmp_path)
+    assert (done["wall_command"], done["cpu_tree"]) == (25_123_456_789, 96_500_000_000)
+    assert (done["verdict"], done["outcome"], done["exit_code"]) == ("accepted", "exited", 0)
+    assert (done["memory_limit_bytes"], done["time_limit_ns"]) == (8_000_000_000, 900 * 10**9)
+    assert (memory["cause"], memory["signal"], memory.get("verdict")) == ("memory_limit", 9, None)
+    assert (slow["cause"], slow["outcome"]) == ("cpu_limit", "timed_out")
+    assert "memory_peak_tree" in slow["absent"]
+
+
+def test_a_small_document_that_unfolds_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "benchexec.results.xml"
+    path.write_text('<?xml version="1.0"?><!DOCTYPE result [<!ENTITY a "aaaa">]><result benchmarkname="x">&a;</result>')
+    with pytest.raises(FormatError, match="declares entities"):
+        importing.take(path, tmp_path / "store")
+
+
+def test_lean_exercise(tmp_path: Path) -> None:
+    one, two, three, four = rows_of(FOREIGN / "lean-exercise.check.json", tmp_path / "a")
+    assert (one["wall_command"], one["verdict"]) == (11_400_000_000, "accepted")
+    assert one["labels"]["kernels"] == "Lean default,nanoda"
+    assert (two["outcome"], two.get("verdict")) == ("timed_out", None)
+    assert three["wall_command"] == 3_200_000_000
+    assert "wall_command" not in four, "a verdict without a run is no sample"
+    assert four["absent"]["wall_command"].startswith("not run")
+    for at, name in enumerate(("batch.json", "batch.csv")):
+        first, second = rows_of(FOREIGN / f"lean-exercise.{name}", tmp_path / f"b{at}")
+        assert (first["subject"], first["verdict"], first["input_sha256"]) == ("a.lean", "accepted", "cc")
+        assert second["verdict"] == ("rejected" if at == 0 else "error")
+        assert "wall_command" in first["absent"]
+
+
+def test_harbor(tmp_path: Path) -> None:
+    setup, agent, verifier = rows_of(FOREIGN / "harbor.json", tmp_path)
+    assert [row["phase"] for row in (setup, agent, verifier)] == ["environment_setup", "agent_execution", "whole"]
+    assert setup["wall_command"] == 30_500_000_000
+    assert "wall_command" in agent["absent"]
+    assert (verifier["wall_command"], verifier["verdict"]) == (210_249_999_000, "accepted")
+    assert verifier["absent"]["memory_peak_tree"] == "Harbor keeps none"
+
+
 def test_the_same_file_twice_adds_nothing(tmp_path: Path) -> None:
     first = proofcost_import(FOREIGN / "hyperfine.json", "--store", tmp_path, "-l", "machine=desk")
     assert (first.returncode, first.stderr) == (0, "")
