@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Config:
     """A launcher's baked-in configuration."""
 
-    __slots__ = ("cgroup", "digest", "kill_stragglers", "real", "session", "store", "strict")
+    __slots__ = ("cgroup", "digest", "kill_stragglers", "leaneval", "real", "session", "store", "strict")
 
     def __init__(
         self,
@@ -29,6 +29,7 @@ class Config:
         kill_stragglers: bool = False,
         cgroup: str = "auto",
         digest: str | None = None,
+        leaneval: dict[str, str | None] | None = None,
     ) -> None:
         self.store = store
         self.real = real
@@ -37,13 +38,15 @@ class Config:
         self.kill_stragglers = kill_stragglers
         self.cgroup = cgroup
         self.digest = digest
+        # Of the `leaneval` entrance alone: what it takes as landrun, where its two files stand.
+        self.leaneval = leaneval or {}
 
     def plan(self, argv: list[str], entrance: str) -> Plan:
         """A plan for one call with this configuration."""
         plan = Plan(argv, entrance)
         plan.store = self.store
         plan.session = self.session
-        plan.strict = self.strict
+        plan.strict = plan.confined_only = self.strict
         plan.kill_stragglers = self.kill_stragglers
         plan.cgroup = self.cgroup
         plan.meter_digest = self.digest

@@ -48,6 +48,10 @@ def launch(entries: "Entries") -> None:
 
     if NAME == "phase":
         from proofcost.adapters.phase import main
+    elif NAME == "leaneval":
+        from proofcost.adapters.leaneval import main
+    elif NAME == "timer":
+        from proofcost.adapters.timer import main
     else:
         from proofcost.adapters.landrun import main
     main(Config(STORE, REAL, strict=STRICT, **OPTIONS))  # type: ignore[arg-type]

@@ -15,6 +15,8 @@ from proofcost.harness import procfs, session
 from proofcost.harness.version import VERSION
 
 LAUNCHERS = ("phase", "landrun")
+# Written where they are asked for.
+LEANEVAL, TIMER = "leaneval", "timer"
 # -I: no environment, no user site; -S: no site-packages. One word, for `#!`. Warnings are silenced in the script
 # itself:
 # -W ignore would import `warnings` (0.4 ms).
@@ -43,18 +45,23 @@ class Options:
         self.kill_stragglers = False
         self.cgroup = "auto"
         self.digest: str | None = None
+        # Of the `leaneval` launcher alone (adapters/leaneval.py); None: the contract's own paths, no capture.
+        self.leaneval: dict[str, str | None] | None = None
 
 
 def text_of(name: str, real: str, options: Options) -> str:
     """The launcher `name` around the real binary `real` (empty for `phase`, whose command stands in its arguments)."""
     before, rest, after = parts_of_body()
-    constants = (name, VERSION, options.store, real, options.strict, options.tree)
-    baked = {
+    strict = options.strict or name == LEANEVAL  # its reader takes a lost measurement for an error
+    constants = (name, VERSION, options.store, real, strict, options.tree)
+    baked: dict[str, object] = {
         "session": options.session,
         "kill_stragglers": options.kill_stragglers,
         "cgroup": options.cgroup,
         "digest": options.digest,
     }
+    if name == LEANEVAL:
+        baked["leaneval"] = {**(options.leaneval or {}), "confined": "yes" if options.strict else None}
     text = (
         f"#!{options.interpreter} {INTERPRETER_FLAGS}\n"
         f"{session.LAUNCHER_MAGIC.decode()} {name} {VERSION}\n"
@@ -170,7 +177,7 @@ def fits_first_line(interpreter: str) -> bool:
 def off_text(name: str, real: str) -> str:
     """A plain exec in the launcher's place."""
     head = f"#!/bin/sh\n# proofcost launcher {name} {VERSION}, switched off: measures nothing\n"
-    if name == "phase":
+    if not real:  # the command stands in the arguments
         return head + _OFF_PHASE
     quoted = "'" + real.replace("'", "'\\''") + "'"
     return head + f'exec {quoted} "$@"\n'

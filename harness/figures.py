@@ -21,7 +21,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 HIDDEN_SLACK_BYTES = 256 * 1024
 
 COUNTERS_LOST = "counters_lost_a_task: more CPU was used than they saw (a set-user-id or unreadable program was run)"
-_STRAGGLERS = "what outlived the command still adds to it"
+STRAGGLERS = "what outlived the command still adds to it"
 _NAME_MAX = 15
 _BY_WAIT, _PEAK_BY_WAIT = "wait4 rusage", "wait4 ru_maxrss"
 _CPU_NAMES = ("cpu_waited", "cpu_waited_user", "cpu_waited_system", "cpu_tree", "cpu_tree_user", "cpu_tree_system")
@@ -257,7 +257,7 @@ def still_growing(figures: Figures) -> None:
         tree = "_tree" in name or name.endswith("_judge_self") or str(figure["method"]).startswith(perf.METHOD)
         if tree and figure["status"] == MEASURED:
             figure["status"] = LOWER_BOUND
-            figure["reason"] = _STRAGGLERS
+            figure["reason"] = STRAGGLERS
 
 
 def _doubt(figures: Figures, names: tuple[str, ...]) -> None:

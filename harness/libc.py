@@ -52,6 +52,7 @@ if AVAILABLE:
     _fallocate = _IntFunction(_ctypes.dlsym(_HANDLE, "fallocate"))
     _mmap = _Function(_ctypes.dlsym(_HANDLE, "mmap"))
     _munmap = _IntFunction(_ctypes.dlsym(_HANDLE, "munmap"))
+    _tee = _Function(_ctypes.dlsym(_HANDLE, "tee"))
 
     class _Object(_ctypes._SimpleCData):  # type: ignore[type-arg]
         _type_ = "O"
@@ -116,6 +117,13 @@ def reserve(fd: int, size: int) -> None:
     if not AVAILABLE:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     _check(_fallocate(_Long(fd), _Long(FALLOC_FL_KEEP_SIZE), _Long(0), _Long(size)))
+
+
+def tee(source: int, target: int, size: int) -> int:
+    """Copy up to `size` bytes that wait in one pipe into another, leaving them where they are; 0 at the end."""
+    if not AVAILABLE:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    return _check(_tee(_Long(source), _Long(target), _Long(size), _Long(0)))
 
 
 _PROT_READ, _PROT_WRITE, _MAP_SHARED = 1, 2, 1

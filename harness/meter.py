@@ -131,6 +131,7 @@ class Meter:
         """Everything up to the fork. Raises MeterError, StoreError, OSError."""
         plan = self.plan
         sandbox = plan.sandbox
+        beside = [] if plan.companion is None else plan.companion.prepare(plan)
         self.mended = store.check_place(plan.store, sandbox.writable, sandbox.unrestricted)
         if plan.session is None:
             found = session.find(plan.store, [os.fsencode(argument) for argument in plan.argv[1:]])
@@ -138,7 +139,7 @@ class Meter:
         else:
             self.session, known_by = plan.session, "run" if plan.entrance == "run" else "baked"
         abi = describe.landlock_abi() if sandbox.kind == "landrun" else None
-        if plan.strict and sandbox.kind == "landrun" and sandbox.best_effort and abi is None:
+        if plan.confined_only and sandbox.kind == "landrun" and sandbox.best_effort and abi is None:
             raise policy.MeterError(
                 "this kernel offers no Landlock, so landrun --best-effort would run the command unconfined"
             )
@@ -158,7 +159,7 @@ class Meter:
             self._fault("reserve", "no room could be reserved: this file system has no fallocate")
         for line in plan.notes:
             self._fault("understand", line)
-        for line in self.mended:
+        for line in (*self.mended, *beside):
             self._fault("store", line)
         sink.append(started)
         self._step("settle", self._settle_others, None)
@@ -219,9 +220,13 @@ class Meter:
 
     def run(self) -> int:
         """Start the command, wait for it, record. Returns the raw wait status, a shell's code in it if exec failed."""
-        child = self.child
+        child, companion = self.child, self.plan.companion
+        if companion is not None:
+            child.outputs = companion.outputs()
         spawn.start(child, self.plan.argv, self.inherited, self.group)
         self.started_ns = time.monotonic_ns()
+        if companion is not None:
+            self._step("companion", companion.started, None)
         self._step("cgroup", self._forget_refused, None)
         status, usage = self._wait(child)
         self.status = status if child.exec_error is None else spawn.exit_code_of(child.exec_error) << 8
@@ -230,6 +235,8 @@ class Meter:
             self._record(child, status, usage)
         except BaseException as error:
             self._last_words(error)
+        if companion is not None:
+            self._step("companion", companion.close, None)
         return self.status
 
     def _forget_refused(self) -> None:
@@ -460,6 +467,11 @@ class Meter:
             "meter_cost": self._cost(),
             "faults": self.faults,
         }
+        companion = plan.companion
+        if companion is not None:
+            self._step("companion", lambda: companion.add(self, event, table), None)
+            event["measurements"] = figures.as_json(table)
+            event["meter_cost"] = self._cost()  # what the companion took is ours too
         if self.sink is not None:
             self.sink.append(event)
             self.sink.sync()
@@ -552,6 +564,10 @@ class Meter:
             self._fault(name, error)
             return otherwise
 
+    def note(self, step: str, what: str) -> None:
+        """What a companion has to say; becomes one of the record's faults."""
+        self._fault(step, what)
+
     def _fault(self, step: str, what: object) -> None:
         """A part of the meter failed; the figures it would have made are missing, nothing else."""
         if isinstance(what, BaseException):
@@ -571,6 +587,11 @@ class Meter:
 
     def abandon(self) -> None:
         """A fault before the start: take back what was made. Never raises."""
+        try:
+            if self.plan.companion is not None:
+                self.plan.companion.abandon()
+        except BaseException as error:
+            self._fault("abandon", error)
         try:
             if self.sink is not None:
                 self.sink.discard()

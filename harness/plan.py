@@ -2,6 +2,10 @@
 
 from proofcost.harness.record import Json
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from proofcost.harness.companion import Companion
+
 KIND_NONE = "none"
 UNKNOWN = "unknown"
 # The record's `ids`, all null for a call that is part of no planned series.
@@ -26,10 +30,10 @@ class Plan:
     asked"."""
 
     __slots__ = (
-        "argv", "bench", "cgroup", "entrance", "ids", "judge_config", "kernel_config", "kernel_name",
-        "kernel_threads_count", "kill_stragglers", "labels", "memory_limit_bytes", "meter_digest", "notes",
-        "phase_given", "phase_known_by", "phase_understood", "sandbox", "session", "source_path", "store", "strict",
-        "subject_module", "swap_limit_bytes", "target", "timeout_ns",
+        "argv", "bench", "called", "cgroup", "companion", "confined_only", "entrance", "ids", "judge_config",
+        "kernel_config", "kernel_name", "kernel_threads_count", "kill_stragglers", "labels", "memory_limit_bytes",
+        "meter_digest", "notes", "phase_given", "phase_known_by", "phase_understood", "sandbox", "session",
+        "source_path", "store", "strict", "subject_module", "swap_limit_bytes", "target", "timeout_ns",
     )  # fmt: skip
 
     def __init__(self, argv: list[str], entrance: str) -> None:
@@ -50,6 +54,11 @@ class Plan:
         self.store = ""
         self.session: str | None = None
         self.strict = False
+        # Whether a run without the sandbox that it asks for is refused.
+        self.confined_only = False
+        # The name in front of what we say on stderr.
+        self.called = "proofcost"
+        self.companion: Companion | None = None
         self.kill_stragglers = False
         self.cgroup = "auto"
         self.labels: dict[str, Json] = {}

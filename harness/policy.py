@@ -36,10 +36,10 @@ def mark(plan: Plan, fault: Json, invocation: str | None) -> dict[str, Json]:
     }
 
 
-def say(line: str) -> None:
+def say(line: str, called: str = "proofcost") -> None:
     """One line on stderr, in one write; nobody listening is no error."""
     try:
-        os.write(2, b"proofcost: " + os.fsencode(line) + b"\n")
+        os.write(2, os.fsencode(f"{called}: {line}\n"))
     except (OSError, ValueError):
         return
 
@@ -60,13 +60,13 @@ def refuse_or_run(plan: Plan, inherited: signals.Inherited, fault: object, invoc
     except BaseException:
         left = None
     if plan.strict:
-        say(f"{text}; refused (--strict), nothing was run")
+        say(f"{text}; refused, nothing was run", plan.called)
         return REFUSED
     # Who sits at a terminal is to know at once; an entrance keeps the command's stderr clean.
     if left is None or (plan.entrance == "run" and os.isatty(2)):
-        say(f"{text}; the command runs unmeasured")
+        say(f"{text}; the command runs unmeasured", plan.called)
     error = spawn.replace_by(plan.argv, inherited)
-    say(f"{record.escape_text(plan.argv[0])}: {os.strerror(error.errno or 0)}")
+    say(f"{record.escape_text(plan.argv[0])}: {os.strerror(error.errno or 0)}", plan.called)
     return spawn.exit_code_of(error)
 
 

@@ -119,9 +119,10 @@ def replace_by(argv: list[str], inherited: Inherited) -> OSError:
 
 class Child:
     """The command. `pid` is 0 until it was made; `exec_error` tells that it never came to life; `refused` the cgroups
-    it could not enter; `orphan_proof` whether it dies with its meter; `before_exec_ns` the CPU used until its exec."""
+    it could not enter; `orphan_proof` whether it dies with its meter; `before_exec_ns` the CPU used until its exec;
+    `outputs` descriptors that it gets other ones for (its number -> ours)."""
 
-    __slots__ = ("before_exec_ns", "exec_error", "orphan_proof", "pid", "refused")
+    __slots__ = ("before_exec_ns", "exec_error", "orphan_proof", "outputs", "pid", "refused")
 
     def __init__(self) -> None:
         self.pid = 0
@@ -129,9 +130,12 @@ class Child:
         self.exec_error: OSError | None = None
         self.refused: list[str] = []
         self.orphan_proof = True
+        self.outputs: dict[int, int] = {}
 
 
-def _child(argv: list[str], inherited: Inherited, group: Group | None, report: int, parent: int) -> "NoReturn":
+def _child(
+    child: Child, argv: list[str], inherited: Inherited, group: Group | None, report: int, parent: int
+) -> "NoReturn":
     """Never returns. Nothing that is raised here may reach the parent's code."""
     code = NOT_EXECUTABLE
     try:
@@ -144,6 +148,8 @@ def _child(argv: list[str], inherited: Inherited, group: Group | None, report: i
             os.write(report, b"pdeathsig: ")
         if os.getppid() != parent:  # the meter died before the call above could take effect
             os._exit(NOT_EXECUTABLE)
+        for target, source in child.outputs.items():
+            os.dup2(source, target)
         inherited.restore()
         restore_environment()
         os.write(report, b"cpu:%d " % time.process_time_ns())
@@ -170,7 +176,9 @@ def _start(child: Child, argv: list[str], inherited: Inherited, group: Group | N
     parent = os.getpid()
     try:
         # In one statement: whatever becomes of the lines below, a child that is not the command never sees them.
-        child.pid = (os.fork() if group is None else group.fork()) or _child(argv, inherited, group, write_end, parent)
+        child.pid = (os.fork() if group is None else group.fork()) or _child(
+            child, argv, inherited, group, write_end, parent
+        )
     except BaseException:
         os.close(read_end)
         os.close(write_end)

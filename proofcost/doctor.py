@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from proofcost import doctor_checks
-from proofcost.adapters import launchers
+from proofcost.adapters import launchers, leaneval
 from proofcost.doctor_checks import Check, Counter, Interpreter, Seen, Status, Tool, Tried
 from proofcost.harness import (
     cgroup,
@@ -28,6 +28,7 @@ from proofcost.harness import (
     libc,
     limits,
     perf,
+    policy,
     procfs,
     record,
     store,
@@ -436,6 +437,10 @@ def look_launchers(directory: str) -> Tried:
         status, said = _ask(os.path.join(directory, name), *arguments)
         if status != 0:
             return Tried(False, f"{name} ended with {status}: {said.strip()[:200]}")
+    if launchers.LEANEVAL in manifest["real"] and "leaneval.measuring" not in os.listdir(directory):
+        status, said = _ask(os.path.join(directory, launchers.LEANEVAL), "--doctor")
+        if (status, said.partition(":")[0]) != (policy.REFUSED, leaneval.CALLED):  # it starts, and refuses a wrong call
+            return Tried(False, f"leaneval ended with {status}: {said.strip()[:200]}")
     if marks.is_dir() and len(list(marks.glob("*"))) > before:
         return Tried(False, f"the command ran, but unmeasured: see the newest file in {marks}")
     # The trial's own session, named after this very process, is no judge's.

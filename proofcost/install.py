@@ -1,7 +1,8 @@
 """`proofcost install DIR`: write launchers that a judge's configuration can name for good, and the meter beside them.
 
-DIR gets `phase`, `landrun`, `meter/` (one tree: `proofcost/{__init__.py, harness/, adapters/}`, compiled) and
-`manifest.json`, which lists every file with its digest; `--undo` removes exactly what it lists.
+DIR gets `phase`, `landrun`, what is asked for (install_asked.py), `meter/` (one tree: `proofcost/{__init__.py,
+harness/, adapters/}`, compiled) and `manifest.json`, which lists every file with its digest; `--undo` removes exactly
+what it lists.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from proofcost import install_asked
 from proofcost.adapters import comparator, launchers
 from proofcost.harness import digest, policy, spawn, store
 from proofcost.harness.version import VERSION
@@ -26,7 +28,19 @@ STAGE = ".proofcost.new"
 # renameat2(2), include/uapi/linux/fs.h and fcntl.h
 _AT_FDCWD, _EXCHANGE = -100, 2
 # What the entrances need of adapters/; the rest stays out of the trusted path.
-ENTRANCES = ("__init__.py", "bwrap.py", "entrance.py", "landrun.py", "phase.py")
+ENTRANCES = (
+    "__init__.py",
+    "bwrap.py",
+    "entrance.py",
+    "export_capture.py",
+    "kernel_timing.py",
+    "landrun.py",
+    "leaneval.py",
+    "phase.py",
+    "replay_file.py",
+    "replay_metrics.py",
+    "timer.py",
+)
 # What no entrance needs of harness/: reading records back, and measuring a whole judge run.
 NO_ENTRANCE = (
     "columns.py",
@@ -72,6 +86,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--cgroup", choices=("auto", "off"), default="auto", help="use a cgroup for each call (default auto)"
     )
+    install_asked.add_arguments(parser)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--off", action="store_true", help="make the launchers in DIR plain execs, at once")
     which.add_argument("--on", action="store_true", help="measure again after --off")
@@ -93,7 +108,7 @@ def main(args: argparse.Namespace) -> int:
             switch(directory, on=args.on)
         else:
             install(directory, args)
-    except (InstallError, store.StoreError) as error:
+    except (InstallError, install_asked.AskedError, store.StoreError) as error:
         policy.say(str(error))
         return USAGE_ERROR
     except BrokenPipeError:  # the reader of our report had enough; everything is written by then
@@ -113,11 +128,13 @@ def install(directory: Path, args: argparse.Namespace) -> None:
         raise InstallError(f"{directory}: the store ({place}) may hold nothing executable; choose a folder outside it")
     if directory.exists() and not directory.is_dir():
         raise InstallError(f"{directory}: is not a folder; name one for the launchers")
-    foreign = [name for name in launchers.LAUNCHERS if (directory / name).exists()]
-    if foreign and not (directory / MANIFEST).exists():
+    before = earlier(directory)
+    asked = install_asked.find(args, directory, before)
+    foreign = [name for name in (*launchers.LAUNCHERS, *asked.reals) if (directory / name).exists()]
+    if foreign and before is None:
         raise InstallError(f"{directory / foreign[0]}: exists and is not ours (no {MANIFEST}); choose another folder")
     store.check_place(place, [])
-    reals = {"phase": "", "landrun": find_landrun(args.landrun, directory)}
+    reals = {"phase": "", "landrun": find_landrun(args.landrun, directory), **asked.reals}
     interpreter = launchers.choose_interpreter()
     if not launchers.fits_first_line(interpreter):
         raise InstallError(f"{interpreter!r}: too long, or with blanks, for a `#!` line; use a Python at another path")
@@ -136,22 +153,22 @@ def install(directory: Path, args: argparse.Namespace) -> None:
             tree_digest = copy_meter(stage / METER, directory / METER, interpreter)
             options = launchers.Options(place, str(directory / METER), interpreter)
             options.strict, options.kill_stragglers, options.cgroup = args.strict, args.kill_stragglers, args.cgroup
-            options.digest = tree_digest
-            for name in launchers.LAUNCHERS:
+            options.digest, options.leaneval = tree_digest, asked.options()
+            for name in reals:
                 launchers.write(str(stage / name), launchers.text_of(name, reals[name], options))
-            write_manifest(stage, place, interpreter, tree_digest, reals)
+            write_manifest(stage, place, interpreter, tree_digest, reals, asked.capture)
         except BaseException:
             shutil.rmtree(stage, ignore_errors=True)
             if made:
                 directory.rmdir()
             raise
         exchange(stage / METER, directory / METER)
-        for name in launchers.LAUNCHERS:
+        for name in reals:
             (stage / name).replace(directory / name)
             (directory / f"{name}.measuring").unlink(missing_ok=True)  # switched off before: it measures again
         (stage / MANIFEST).replace(directory / MANIFEST)
         shutil.rmtree(stage, ignore_errors=True)
-    report(directory, args.comparator, hook, place, interpreter, reals["landrun"])
+    report(directory, args.comparator, hook, place, interpreter, reals["landrun"], asked)
 
 
 @contextlib.contextmanager
@@ -231,18 +248,21 @@ def find_landrun(given: str | None, directory: Path) -> str:
     return path
 
 
-def write_manifest(directory: Path, place: str, interpreter: str, tree_digest: str, reals: dict[str, str]) -> None:
+def write_manifest(
+    directory: Path, place: str, interpreter: str, tree_digest: str, reals: dict[str, str], capture: str | None
+) -> None:
     """List what was written, so that it can be verified and undone."""
     files = [
         path for path in sorted((directory / METER).rglob("*")) if path.is_file() and "__pycache__" not in path.parts
     ]
-    files += [directory / name for name in launchers.LAUNCHERS]
+    files += [directory / name for name in reals]
     content = {
         "proofcost": VERSION,
         "store": place,
         "interpreter": interpreter,
         "meter_digest": tree_digest,
         "real": reals,
+        "capture": capture,
         "files": {str(path.relative_to(directory)): digest.of_file(str(path), None)[0] for path in files},
     }
     text = json.dumps(content, indent=1, sort_keys=True) + "\n"
@@ -265,19 +285,29 @@ def read_manifest(directory: Path) -> dict[str, object]:
     return content
 
 
+def earlier(directory: Path) -> dict[str, object] | None:
+    """The manifest of what an install is to replace, one without launchers where that is damaged; None: nothing."""
+    if not (directory / MANIFEST).exists():
+        return None
+    try:
+        return read_manifest(directory)
+    except InstallError:
+        return {"real": {}}
+
+
 def switch(directory: Path, on: bool) -> None:
     """Exchange each launcher for a plain exec, or bring the measuring one back."""
     content = read_manifest(directory)
     reals = content["real"]
     assert isinstance(reals, dict)
-    for name in launchers.LAUNCHERS:
+    for name in reals:
         path, kept = directory / name, directory / f"{name}.measuring"
         if on:
             if kept.exists():
                 kept.replace(path)
         elif not kept.exists():
             shutil.copy2(path, kept)
-            launchers.write(str(path), launchers.off_text(name, str(reals.get(name, ""))))
+            launchers.write(str(path), launchers.off_text(name, str(reals[name])))
     print(f"{directory}: launchers {'measure again' if on else 'are plain execs now; --on brings measuring back'}")
 
 
@@ -285,7 +315,9 @@ def undo(directory: Path) -> None:
     """Remove exactly what install wrote."""
     content = read_manifest(directory)
     print("A judge whose configuration still names these launchers fails from now on: take the lines out first.")
-    for name in launchers.LAUNCHERS:
+    reals = content["real"]
+    assert isinstance(reals, dict)
+    for name in reals:
         (directory / name).unlink(missing_ok=True)
         (directory / f"{name}.measuring").unlink(missing_ok=True)
     shutil.rmtree(directory / METER, ignore_errors=True)
@@ -307,7 +339,13 @@ Under systemd on a cgroup v2 host, for the memory of each call's whole tree: del
 
 
 def report(
-    directory: Path, comparator: str | None, hook: bool | None, place: str, interpreter: str, landrun: str
+    directory: Path,
+    comparator: str | None,
+    hook: bool | None,
+    place: str,
+    interpreter: str,
+    landrun: str,
+    asked: install_asked.Asked,
 ) -> None:
     """What was written and the lines to paste; `hook` tells whether the comparator has it, None: not asked."""
     phase, shim = directory / "phase", directory / "landrun"
@@ -333,6 +371,7 @@ def report(
         print(f'    "measurement_command": {json.dumps([str(phase)])}')
         print("            or, for any comparator and with its challenge calls, in its environment:")
     print(f"    COMPARATOR_LANDRUN={shim}")
+    install_asked.report(directory, asked)
     print(_UNIT.format(command=os.path.abspath(sys.argv[0])))
     print(f"\nswitch off at once: proofcost install {directory} --off   remove: proofcost install {directory} --undo")
 

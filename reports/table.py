@@ -18,6 +18,7 @@ from proofcost.harness.derive import SOLUTION_PHASES, calls_of, whole_of
 from proofcost.harness.judge_self import judge_self
 from proofcost.harness.merged import Measurement, Record, by_session
 from proofcost.harness.running import MeterState
+from proofcost.reports import passed
 from proofcost.reports.figures import FIGURES, Figure, is_known, solution_calls, total
 from proofcost.reports.inert import inert
 from proofcost.reports.notes import Notes, RowNotes
@@ -210,6 +211,7 @@ def _remarks(record: Record, notes: Notes) -> Iterator[str]:
     if record.beside:
         calls = plural(len(record.beside), "earlier call")
         yield f"ran beside processes that had outlived {calls}, which may have slowed it: no fair sample of wall or CPU"
+    yield from passed.remarks(record, notes)
     faults = finished.get("faults")
     for fault in faults if isinstance(faults, list) else ():
         if isinstance(fault, dict):

@@ -6,6 +6,7 @@ signal 4, logging 13, pathlib 10, threading 4, os 0.9 (harness/lean_os.py stands
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -41,10 +42,21 @@ def tree() -> Path:
     return shared_tree()
 
 
+def argv_of(wrap: Wrap, way: str, command: Sequence[str]) -> list[str | bytes]:
+    """A call through an entrance; of /bin/true, or of `command` where the entrance takes one."""
+    if way == "timer":
+        return [wrap.launcher("timer", "/bin/true")]
+    if way == "leaneval":  # with /bin/true for its landrun
+        metrics = str(wrap.folder / "run" / "metrics.json")
+        wrap.options["leaneval"] = {"landrun": "/bin/true", "metrics": metrics, "capture": None}
+        return [wrap.launcher("leaneval"), "--phase", "solution-export", "--", "/bin/true"]
+    return wrap.argv(way, command)
+
+
 def modules_of_a_call(wrap: Wrap, folder: Path, way: str, *command: str) -> set[str]:
     """Names in sys.modules when a call ends, less those of a bare interpreter with the same flags."""
     listing = folder / "modules"
-    argv = wrap.argv(way, command or ["/bin/true"])
+    argv = argv_of(wrap, way, command or ["/bin/true"])
     launcher = Path(str(argv[0]))
     text = launcher.read_text()
     # At the very end: just before the process leaves.
@@ -79,6 +91,21 @@ def test_a_call_imports_nothing_that_is_not_allowed(tmp_path: Path, tree: Path, 
     assert not foreign & (NEVER | REAL_OS)
     assert not found & ONLY_WHEN_NEEDED
     assert f"{OURS}.harness.meter" in found, "it did look at a call"
+    assert len(wrap.records()) == 2
+
+
+@pytest.mark.parametrize(("way", "more"), [("leaneval", set()), ("timer", {"select"})])
+def test_the_entrances_that_are_asked_for_take_little_more(
+    tmp_path: Path, tree: Path, way: str, more: set[str]
+) -> None:
+    wrap = Wrap(tmp_path / "w", tree, options={"cgroup": "off"})
+    modules_of_a_call(wrap, tmp_path, way)
+    found = modules_of_a_call(wrap, tmp_path, way)
+    foreign = {name for name in found if name.split(".")[0] != OURS}
+    # Their own modules are not in the bundle.
+    assert foreign <= ALLOWED | REAL_OS | more, foreign - ALLOWED - REAL_OS
+    assert not foreign & (NEVER - more)
+    assert f"{OURS}.adapters.{way}" in found
     assert len(wrap.records()) == 2
 
 

@@ -12,6 +12,8 @@ import jsonschema
 import pytest
 from fixtures import made
 
+from proofcost.adapters import kernel_timing
+
 ROOT = Path(__file__).parent.parent
 SCHEMA: dict[str, Any] = json.loads((ROOT / "harness" / "record_v1.schema.json").read_text("ascii"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -19,8 +21,8 @@ TEXT = (ROOT / "docs" / "record.md").read_text("utf-8")
 ENVELOPE = {"schema", "event", "invocation", "session"}
 """Stands in every event; docs/record.md names it once, for `started`."""
 
-ADDED_LATER = {"bench", "trace"}
-"""Fields that records of version 1 from before them do not have."""
+ADDED_LATER = {"bench", "trace", "relay", "capture", "regions"}
+"""Fields that records of version 1 from before them do not have, or that stand only where they were asked for."""
 
 Place = dict[str, Any]
 
@@ -92,7 +94,7 @@ def test_every_part_named_in_the_document_is_in_the_schema(event: str) -> None:
         node = SCHEMA["$defs"][event]["properties"][field]
         whole = json.dumps([node, resolved(node), SCHEMA["$defs"]["limit"], SCHEMA["$defs"]["ratio"]])
         known = set(re.findall(r"[a-z_0-9]+", whole))
-        missing = ticked(meaning) - known - {"module", "run", "bench", "checker", "whole", "l"}
+        missing = ticked(meaning) - known - {"module", "run", "bench", "leaneval", "timer", "checker", "whole", "l"}
         assert not missing, f"{event}.{field}: in docs/record.md, not in the schema: {sorted(missing)}"
 
 
@@ -132,7 +134,7 @@ def test_kept_records_are_valid(path: Path) -> None:
 
 
 def test_made_events_are_valid() -> None:
-    for event in (made.started(), made.started("w", "whole"), made.finished(), made.settled()):
+    for event in (made.started(), made.started("w", "whole"), made.finished(), made.settled(), COPIED()):
         assert errors(event) == []
 
 
@@ -159,6 +161,16 @@ def at(event: made.Event, path: str, value: Any) -> made.Event:
 
 START, END = (lambda: made.example()[0]), (lambda: made.example()[1])
 FIGURE = "measurements/cpu_tree"
+
+
+def COPIED() -> made.Event:  # noqa: N802  # stands beside START and END
+    """A `finished` of a call whose output passed through us."""
+    relay = {"streams": ["stdout"], "state": "ended", "passed_bytes": 9, "cpu_ns": 10**6, "errno": None}
+    capture = {"path": "/run/x", "kept": False, "size_bytes": None, "reason": "the command printed nothing"}
+    line = kernel_timing.read_line(b'KERNEL_TIMING={"wall_ns":1,"phase":"complete"}').as_json()
+    regions = {"count": 1, "lines": [line], "contradictions": []}
+    return {**made.example()[1], "relay": relay, "capture": capture, "regions": regions}
+
 
 CORRUPTIONS: list[tuple[Callable[[], made.Event], str, Any]] = [
     (START, "schema", 2),
@@ -220,6 +232,13 @@ CORRUPTIONS: list[tuple[Callable[[], made.Event], str, Any]] = [
     (END, "exec_stamps/count", None),
     (END, "host_disturbance/steal/value", None),
     (END, "faults", None),
+    (COPIED, "relay/state", "done"),
+    (COPIED, "relay/streams", []),
+    (COPIED, "relay/passed_bytes", -1),
+    (COPIED, "capture/reason", None),
+    (COPIED, "capture/kept", None),
+    (COPIED, "regions/lines/0/wall_ns", 1.5),
+    (COPIED, "regions/contradictions", None),
     (made.settled, "settled_by", "nobody"),
     (made.settled, "measurements", {"cpu_tree": {}}),
 ]
