@@ -46,7 +46,7 @@ class Config:
         plan = Plan(argv, entrance)
         plan.store = self.store
         plan.session = self.session
-        plan.strict = plan.confined_only = self.strict
+        plan.strict = self.strict
         plan.kill_stragglers = self.kill_stragglers
         plan.cgroup = self.cgroup
         plan.meter_digest = self.digest

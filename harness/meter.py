@@ -139,7 +139,8 @@ class Meter:
         else:
             self.session, known_by = plan.session, "run" if plan.entrance == "run" else "baked"
         abi = describe.landlock_abi() if sandbox.kind == "landrun" else None
-        if plan.confined_only and sandbox.kind == "landrun" and sandbox.best_effort and abi is None:
+        confined_only = plan.strict if plan.confined_only is None else plan.confined_only
+        if confined_only and sandbox.kind == "landrun" and sandbox.best_effort and abi is None:
             raise policy.MeterError(
                 "this kernel offers no Landlock, so landrun --best-effort would run the command unconfined"
             )

@@ -54,8 +54,8 @@ class Plan:
         self.store = ""
         self.session: str | None = None
         self.strict = False
-        # Whether a run without the sandbox that it asks for is refused.
-        self.confined_only = False
+        # Whether a run without the sandbox that it asks for is refused; None: as `strict` has it.
+        self.confined_only: bool | None = None
         # The name in front of what we say on stderr.
         self.called = "proofcost"
         self.companion: Companion | None = None

@@ -175,7 +175,6 @@ def chosen_store(named: str | None) -> str:
 def fill(plan: Plan, args: argparse.Namespace) -> None:
     """What is to be measured, from the command line. Raises UsageError."""
     plan.strict, plan.kill_stragglers, plan.cgroup = args.strict, args.kill_stragglers, args.cgroup
-    plan.confined_only = args.strict
     plan.labels = parse_labels(args.label)
     if args.timeout is not None:
         plan.timeout_ns = parse_quantity(

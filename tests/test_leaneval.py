@@ -17,8 +17,14 @@ from calling import Ended, Wrap, call, running, shared_tree, wait_for
 from wrapped import problems
 
 from proofcost.adapters import leaneval, replay_metrics
+from proofcost.adapters.landrun import read_arguments as landrun_arguments
 from proofcost.adapters.replay_file import LOST, ViewFile
 from proofcost.adapters.replay_metrics import View
+from proofcost.harness import describe
+from proofcost.harness.meter import Meter
+from proofcost.harness.plan import Plan
+from proofcost.harness.policy import MeterError
+from proofcost.harness.signals import Inherited
 
 FAKE_LANDRUN = """\
 #!/bin/sh
@@ -651,6 +657,29 @@ def test_it_refuses_by_default_and_an_unconfined_run_only_when_asked(judge: Judg
     text = Path(judge.wrap.launcher("leaneval")).read_text()
     assert "'', True, " in text
     assert f"'confined': {'yes' if strict else None!r}" in text
+
+
+@pytest.mark.parametrize(
+    ("strict", "confined_only", "refused"),
+    [(True, None, True), (False, None, False), (True, False, False), (False, True, True)],
+)
+def test_where_landlock_is_missing_strict_refuses_unless_told_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strict: bool, confined_only: bool | None, refused: bool
+) -> None:
+    monkeypatch.setattr(describe, "landlock_abi", lambda: None)
+    plan = Plan(["/usr/bin/landrun", "--best-effort", "--", "/bin/true"], "phase")
+    plan.store, plan.cgroup, plan.strict = str(tmp_path / "store"), "off", strict
+    plan.confined_only = confined_only
+    plan.sandbox, plan.target = landrun_arguments(plan.argv[1:])
+    meter = Meter(plan, Inherited())
+    try:
+        if refused:
+            with pytest.raises(MeterError, match="no Landlock"):
+                meter.prepare()
+        else:
+            meter.prepare()
+    finally:
+        meter.abandon()
 
 
 @pytest.mark.real
