@@ -7,7 +7,7 @@ import gzip
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, cast
 
 from proofcost.adapters.foreign import FormatError, Head, Source, count, moment, put, scaled, text
 from proofcost.harness.columns import Row
@@ -47,10 +47,10 @@ def rows(source: Source) -> Iterator[Row]:
     source.file.seek(0)
     if start == b"BZh":
         with bz2.open(source.file) as unpacked:
-            yield from _rows(unpacked)
+            yield from _rows(cast(IO[bytes], unpacked))
     elif start[:2] == b"\x1f\x8b":
         with gzip.open(source.file) as unpacked:
-            yield from _rows(unpacked)
+            yield from _rows(cast(IO[bytes], unpacked))
     else:
         _refuse_entities(source)
         yield from _rows(source.file)

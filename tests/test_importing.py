@@ -162,6 +162,53 @@ def test_harbor(tmp_path: Path) -> None:
     assert verifier["absent"]["memory_peak_tree"] == "Harbor keeps none"
 
 
+def test_leaneval(tmp_path: Path) -> None:
+    build, checker = rows_of(FOREIGN / "leaneval.metrics.json", tmp_path / "a")
+    assert (build["wall_command"], build["labels"]) == (15_300_000_000, {"invocations": "2"})
+    assert build["absent"] == {"instructions_u": "counter_not_supported"}
+    assert "a sum of several invocations: no sample of one" in build["defects"]
+    assert (checker["outcome"], checker["signal"], checker["instructions_u"]) == ("signaled", 9, 123_456_789)
+    assert checker["absent"] == {"wall_command": "0 ms: under 1 ms, floored"}
+    for row in rows_of(FOREIGN / "leaneval.verdict.json", tmp_path / "b"):
+        assert (row["outcome"], row["cause"], "wall_command" in row) == ("timed_out", "time_limit", False)
+        assert row["absent"]["wall_command"].startswith("imputed")
+    (one,) = rows_of(FOREIGN / "leaneval.observations.json", tmp_path / "c")
+    assert (one["subject"], one["verdict"], one["kernel"]) == ("r1", "accepted", "nanoda-0.4.10")
+    assert (one["wall_command"], one["memory_peak_process"]) == (430_000_000, 24_000_000)
+
+
+def test_kernel_challenge(tmp_path: Path) -> None:
+    whole, one, two, slot, late = rows_of(FOREIGN / "kernel-challenge.json", tmp_path)
+    assert (whole["phase"], whole["wall_command"]) == ("whole", 12_300_000_000)
+    assert (one["instructions"], one["memory_peak_process"]) == (8_400_000, 69_000 * 1024)
+    assert one["labels"]["boundary"] == "full-closure-replay-v1"
+    assert {"cohort": "c1", "measurement_contract": "kernel-replay-v2"}.items() <= one["labels"].items()
+    assert (two["iteration"], two["absent"]) == (2, {"memory_peak_process": "not in the sample"})
+    assert (slot["n"], slot["workload"], slot["family"], slot["labels"]["group"]) == (20, "fib-20", "fib", "2")
+    assert (late["cause"], late.get("verdict"), "wall_command" in late) == ("time_limit", None, False)
+    assert not any("instructions_u" in row for row in (one, two, slot))
+
+
+def test_kernel_timing(tmp_path: Path) -> None:
+    (row,) = rows_of(FOREIGN / "kernel-timing.txt", tmp_path)
+    assert (row["wall_command"], row["subject"]) == (1_234_567, "Nat.add_comm")
+    assert (row["memory_peak_process"], row["absent"]) == (70_000 * 1024, {"instructions": "not in the line"})
+
+
+def test_other_judges(tmp_path: Path) -> None:
+    (row,) = rows_of(FOREIGN / "cgroup-status.json", tmp_path / "a")
+    assert (row["outcome"], row["signal"], row["cause"]) == ("signaled", 9, "memory_limit")
+    assert (row["memory_peak_tree"], row["cpu_tree"]) == (2_800_000_000, 12_000_000_000)
+    top, resolve, checker = rows_of(FOREIGN / "validation-profile.json", tmp_path / "b")
+    assert (top["wall_command"], top["phase"]) == (11_440_500_000, "unknown")
+    assert (resolve["phase"], resolve["labels"]) == ("resolve", {"depth": "1"})
+    assert (checker["subject"], checker["memory_peak_tree"]) == ("validate/leanchecker", 129_000_000)
+    one, late = rows_of(FOREIGN / "kimina.json", tmp_path / "c")
+    assert (one["wall_command"], one["weak"]) == (2_500_000_000, {"memory_peak_tree": "lower_bound"})
+    assert (late["subject"], late["outcome"], late["weak"]) == ("2", "timed_out", {"wall_command": "lower_bound"})
+    assert late["absent"]["memory_peak_tree"].startswith("0: polled")
+
+
 def test_the_same_file_twice_adds_nothing(tmp_path: Path) -> None:
     first = proofcost_import(FOREIGN / "hyperfine.json", "--store", tmp_path, "-l", "machine=desk")
     assert (first.returncode, first.stderr) == (0, "")
