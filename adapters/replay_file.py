@@ -61,7 +61,6 @@ class ViewFile:
             )
         view, mode = self._read()
         if mode is not None and mode != 0o600:
-            os.chmod(self._name, 0o600, dir_fd=self._directory, follow_symlinks=False)
             mended.append(f"{self.path}: mode was {mode:04o}, set to 0600")
         if not view.has_room():
             raise MeterError(
@@ -113,7 +112,7 @@ class ViewFile:
         return True
 
     def _read(self) -> tuple[View, int | None]:
-        """The view as it stands and the file's mode; an empty one where there is no file. Raises MeterError."""
+        """The view as it stands and the mode that its file had; an empty one where there is none. Raises MeterError."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             fd = os.open(self._name, flags, dir_fd=self._directory)
@@ -126,6 +125,8 @@ class ViewFile:
             info = os.fstat(fd)
             if not stat.S_ISREG(info.st_mode) or info.st_uid != os.geteuid():
                 raise MeterError(f"{self.path}: not a file of ours")
+            if stat.S_IMODE(info.st_mode) != 0o600:
+                os.fchmod(fd, 0o600)
             raw = b""
             while len(raw) <= replay_metrics.MAX_BYTES and (part := os.read(fd, replay_metrics.MAX_BYTES + 1)):
                 raw += part

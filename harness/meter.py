@@ -160,8 +160,10 @@ class Meter:
             self._fault("reserve", "no room could be reserved: this file system has no fallocate")
         for line in plan.notes:
             self._fault("understand", line)
-        for line in (*self.mended, *beside):
+        for line in self.mended:
             self._fault("store", line)
+        for line in beside:
+            self._fault(plan.entrance, line)
         sink.append(started)
         self._step("settle", self._settle_others, None)
         self.sampler = Sampler(self.usage_dirs(), sandbox.writable)
@@ -227,7 +229,7 @@ class Meter:
         spawn.start(child, self.plan.argv, self.inherited, self.group)
         self.started_ns = time.monotonic_ns()
         if companion is not None:
-            self._step("companion", companion.started, None)
+            self._step(self.plan.entrance, companion.started, None)
         self._step("cgroup", self._forget_refused, None)
         status, usage = self._wait(child)
         self.status = status if child.exec_error is None else spawn.exit_code_of(child.exec_error) << 8
@@ -237,7 +239,7 @@ class Meter:
         except BaseException as error:
             self._last_words(error)
         if companion is not None:
-            self._step("companion", companion.close, None)
+            self._step(self.plan.entrance, companion.close, None)
         return self.status
 
     def _forget_refused(self) -> None:
@@ -470,7 +472,7 @@ class Meter:
         }
         companion = plan.companion
         if companion is not None:
-            self._step("companion", lambda: companion.add(self, event, table), None)
+            self._step(plan.entrance, lambda: companion.add(self, event, table), None)
             event["measurements"] = figures.as_json(table)
             event["meter_cost"] = self._cost()  # what the companion took is ours too
         if self.sink is not None:

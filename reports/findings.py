@@ -47,10 +47,10 @@ def marks_line(marks: Sequence[Mark], ascii_only: bool = True) -> str:
     read = [mark.fields for mark in marks if mark.fields is not None]
     refused = [fields.get("policy") == "strict" for fields in read]
     if refused and all(refused):
-        happened = f"{plural(len(marks), 'call was', 'calls were')} refused (--strict), nothing of them ran,"
+        happened = f"{plural(len(marks), 'call was', 'calls were')} refused, nothing of them ran,"
     else:
         happened = f"{plural(len(marks), 'call')} ran unmeasured or measured in part"
-        happened += ", or refused (--strict)," if any(refused) else ","
+        happened += ", or refused," if any(refused) else ","
     times = f"at {when(newest.at_ns)}"
     if len(marks) > 1:
         times = f"since {when(marks[0].at_ns)}, the last {times}"

@@ -780,9 +780,9 @@ def leave_marks(folder: Path, *fields: object) -> None:
         ),
         (
             [{"fault": "x"}, {"fault": "y", "policy": "strict"}],
-            "2 calls ran unmeasured or measured in part, or refused (",
+            "2 calls ran unmeasured or measured in part, or refused, ",
         ),
-        ([{"fault": "y", "policy": "strict"}], "1 call was refused (--strict), nothing of them ran, at "),
+        ([{"fault": "y", "policy": "strict"}], "1 call was refused, nothing of them ran, at "),
         ([{"fault": {"step": "finish", "what": "OSError: full"}}], "finish: OSError: full ("),
         ([{"fault": HOSTILE}], "\\x1b[2J\\x1b]0;owned"),
         ([{"fault": 7}], "its mark cannot be read ("),
