@@ -63,11 +63,10 @@ def rank_sum(base: ArrayLike, head: ArrayLike, confidence: float = 0.95) -> Rank
 
         p, method = (1.0 if count.size == 1 else float(mannwhitneyu(y, x, method="asymptotic").pvalue)), "normal"
     pairs = x.size * y.size
-    shift = (pair_difference(x, y, (pairs + 1) // 2) + pair_difference(x, y, pairs // 2 + 1)) / 2
     cut = _cut(x.size, y.size, confidence)
     low = pair_difference(x, y, cut) if cut else None
     high = pair_difference(x, y, pairs + 1 - cut) if cut else None
-    return RankSum(x.size, y.size, shift, low, high, p, float(statistic), method)
+    return RankSum(x.size, y.size, shift(x, y), low, high, p, float(statistic), method)
 
 
 def _subset_sums(doubled: Ints, size: int) -> Floats:
@@ -101,6 +100,12 @@ def _cut(base_count: int, head_count: int, confidence: float) -> int:
     least_sum = base_count * (base_count + 1) // 2
     below = np.cumsum(_subset_sums(np.arange(1, total + 1), base_count)[least_sum:])
     return int(np.searchsorted(below, alpha * (1 + 1e-12), side="right"))
+
+
+def shift(x: Floats, y: Floats) -> float:
+    """Hodges-Lehmann: median of all y[j] - x[i]; at least one value each."""
+    pairs = x.size * y.size
+    return (pair_difference(x, y, (pairs + 1) // 2) + pair_difference(x, y, pairs // 2 + 1)) / 2
 
 
 def pair_difference(x: Floats, y: Floats, k: int) -> float:
