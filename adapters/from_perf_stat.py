@@ -38,9 +38,8 @@ _SEPARATORS = (",", ";", "\t", "|", ":")
 
 
 def fits(head: Head) -> bool:
-    first = head.first
-    if first is not None:
-        return "counter-value" in first and "event" in first
+    if {"counter-value", "event"} <= head.keys:
+        return True
     return any(_csv_line(line, separator) is not None for line in _text_lines(head) for separator in _SEPARATORS)
 
 

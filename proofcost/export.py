@@ -1,34 +1,42 @@
 """`proofcost export --to FORMAT`: what was measured, in the form that somebody else's program takes.
 
-A format is one file, `adapters/to_FORMAT.py`, found by its name. It has `HELP` (one line) and
-`export(records, store) -> (bytes, notes)`: the records of one session and the path they were read from; what is written
-to the output, and what a person should know of it. A figure that is missing stays missing there, with its reason.
+A format is one file, `adapters/to_FORMAT.py`, found by its name. It has `HELP` (one line) and one of
+
+- `export(records, store) -> (bytes, notes)`: one session's records and the path they were read from; what is written,
+  and what a person should know of it;
+- `write(rows, out, say)` and `MAPS`: rows (harness/columns.py) of any records, journals and imports alike.
+
+A figure that is missing stays missing there, with its reason where the format has room for one.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import os
 import pkgutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol, cast
+from typing import IO, Any, Protocol
 
 from proofcost import adapters
+from proofcost.extras import need
+from proofcost.harness.columns import COLUMNS, Kind, Row
 from proofcost.harness.merged import Record
 from proofcost.harness.reading import read_named, read_newest
 from proofcost.output import DONE, FAILED
 from proofcost.reports.findings import cannot_be_read, nothing_here, problem_lines
 from proofcost.reports.inert import inert_outside
+from proofcost.reports.units import plural
 from proofcost.show import USAGE, UsageError, choose_store, find, warn
 
 _PREFIX = "to_"
 
 
-class Format(Protocol):
-    """What a module `adapters/to_FORMAT.py` offers."""
+class SessionFormat(Protocol):
+    """A format of one session."""
 
     HELP: str
 
@@ -36,15 +44,29 @@ class Format(Protocol):
         """The output's bytes, and notes for people."""
 
 
+class RowFormat(Protocol):
+    """A format of any rows."""
+
+    HELP: str
+    MAPS: tuple[tuple[str, str, str], ...]
+
+    def write(self, rows: Iterable[Row], out: IO[bytes], say: Callable[[str], None]) -> None:
+        """Write all rows; `say` takes notes for people (the same note again is one)."""
+
+
 def names() -> list[str]:
     """The formats that there are."""
     modules = (module.name for module in pkgutil.iter_modules(adapters.__path__))
-    return sorted(name.removeprefix(_PREFIX) for name in modules if name.startswith(_PREFIX))
+    return sorted(name.removeprefix(_PREFIX).replace("_", "-") for name in modules if name.startswith(_PREFIX))
 
 
-def load(name: str) -> Format:
-    """The format of this name, one of `names()`."""
-    return cast(Format, importlib.import_module(f"proofcost.adapters.{_PREFIX}{name}"))
+def load(name: str) -> Any:
+    """The format of this name, one of `names()`: a SessionFormat or a RowFormat."""
+    return importlib.import_module(f"proofcost.adapters.{_PREFIX}{name.replace('-', '_')}")
+
+
+def _is_of_session(made: Any) -> bool:
+    return hasattr(made, "export")
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -56,34 +78,135 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         description="Write what was measured as another program takes it.",
         epilog="formats: " + "; ".join(f"{name}: {load(name).HELP}" for name in known),
     )
-    parser.add_argument("data", nargs="?", metavar="DATA", help="store, session folder or .jsonl file (default: yours)")
+    parser.add_argument("data", nargs="*", metavar="DATA", help="stores, folders or files of records (default: yours)")
     parser.add_argument("--to", required=True, choices=known, metavar="FORMAT", help=" or ".join(known))
+    parser.add_argument("--session", metavar="ID", help="beginning of a session's id, or `last`")
     parser.add_argument(
-        "--session", default="last", metavar="ID", help="beginning of a session's id, or `last` (default)"
+        "--where", action="append", default=[], metavar="COND", help="only these (kernel=nanoda); repeatable"
+    )
+    parser.add_argument("--since", metavar="T", help="only what started since (7d, 2026-11-01)")
+    parser.add_argument(
+        "--pseudonymise", metavar="KEYFILE", help="replace texts that people choose by digests under the key in KEYFILE"
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="write there (default: stdout)")
     parser.set_defaults(run=main)
 
 
 def main(args: argparse.Namespace) -> int:
-    """Write one session in the format `args.to`.
+    """Write records in the format `args.to`.
 
     Exit status: 0 done, 1 what is there cannot be read, or output not written, 2 usage.
     """
+    made = load(args.to)
     try:
-        records, path = _session(args.data, args.session)
-        if records is None:
-            return FAILED
-        content, notes = load(args.to).export(records, path)
+        if _is_of_session(made):
+            return _export_session(args, made)
+        return _export_rows(args, made)
     except UsageError as error:
         print(f"proofcost: {error}", file=sys.stderr)
         return USAGE
+
+
+def _export_session(args: argparse.Namespace, made: SessionFormat) -> int:
+    for given, option in ((args.where, "--where"), (args.since, "--since"), (args.pseudonymise, "--pseudonymise")):
+        if given:
+            raise UsageError(f"{option}: {args.to} is of one whole session; leave it out")
+    if len(args.data) > 1:
+        raise UsageError(f"{args.to} is of one session; name one store, not {len(args.data)}")
+    records, path = _session(args.data[0] if args.data else None, args.session or "last")
+    if records is None:
+        return FAILED
+    content, notes = made.export(records, path)
+    _warn_of(notes)
+    return _to(args.output, lambda out: out.write(content))
+
+
+def _export_rows(args: argparse.Namespace, made: RowFormat) -> int:
+    need("reports", "pyarrow", "duckdb", "orjson")
+    from proofcost.pseudonyms import pseudonymised, read_key
+    from proofcost.reports.dataset import DataError, open_data
+    from proofcost.reports.where import WhereError, parse
+
+    key = None if args.pseudonymise is None else read_key(args.pseudonymise)
+    try:
+        conditions = list(args.where)
+        if args.session is not None:
+            conditions.append(f"session={_full_session(args)}")
+        where = parse(conditions, args.since)
+        data = open_data(args.data or [choose_store(None, os.environ, os.geteuid())[0]])
+    except (DataError, WhereError) as error:
+        raise UsageError(str(error)) from None
+    if data.problems:
+        print(f"proofcost: {plural(len(data.problems), 'line or file', 'lines or files')} skipped", file=sys.stderr)
+    rows = _rows(data.connection, where.sql, where.parameters)
+    notes: dict[str, None] = {}
+    status = _to(
+        args.output,
+        lambda out: made.write(
+            rows if key is None else pseudonymised(rows, key), out, lambda note: notes.update({note: None})
+        ),
+    )
+    _warn_of(list(notes))
+    return status
+
+
+def _full_session(args: argparse.Namespace) -> str:
+    """The id of the session that is asked for. Raises UsageError."""
+    records, _ = _session(args.data[0] if args.data else None, args.session)
+    if not records:
+        raise UsageError(f"--session {args.session}: none is there")
+    return records[0].session
+
+
+def _rows(connection: Any, condition: str, parameters: tuple[Any, ...]) -> Iterator[Row]:
+    """Rows by their start, without what is null; JSON columns as what they hold."""
+    in_json = {column.name for column in COLUMNS if column.kind is Kind.JSON}
+    result = connection.execute(f"SELECT * FROM records WHERE {condition} ORDER BY started_ns, record", parameters)
+    columns = [str(one[0]) for one in result.description]
+    while batch := result.fetchmany(5000):
+        for values in batch:
+            yield {
+                name: json.loads(value) if name in in_json else value
+                for name, value in zip(columns, values, strict=True)
+                if value is not None
+            }
+
+
+def _warn_of(notes: list[str]) -> None:
     warn([f"note: {inert_outside(note, 400, True)}" for note in notes])
-    if args.output is None:
+
+
+def _to(output: str | None, produce: Callable[[IO[bytes]], object]) -> int:
+    """Write to a file, whole or not at all, or to standard output."""
+    if output is None:
         sys.stdout.flush()
-        sys.stdout.buffer.write(content)
+        produce(sys.stdout.buffer)
         return DONE
-    return _write(Path(args.output), content)
+    path = Path(output)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        with temporary.open("wb") as file:
+            produce(file)
+        temporary.replace(path)
+    except OSError as error:
+        shown = inert_outside(str(path), 200, True)
+        print(f"proofcost: -o {shown}: cannot be written: {error.strerror or error}", file=sys.stderr)
+        return FAILED
+    finally:
+        temporary.unlink(missing_ok=True)
+    return DONE
+
+
+def page() -> str:
+    """What is written where, of all formats of rows, in Markdown."""
+    parts = ["# What is exported, and as what\n"]
+    for name in names():
+        one = load(name)
+        parts.append(f"\n## {name}\n\n{one.HELP[:1].upper()}{one.HELP[1:]}.\n")
+        if not _is_of_session(one):
+            parts.append("| there | column | how |\n|---|---|---|")
+            parts += [f"| `{theirs}` | {ours} | {how} |" for theirs, ours, how in one.MAPS]
+    return "\n".join(parts) + "\n"
 
 
 def _session(named: str | None, wanted: str) -> tuple[tuple[Record, ...] | None, str]:
@@ -99,16 +222,3 @@ def _session(named: str | None, wanted: str) -> tuple[tuple[Record, ...] | None,
     found = find(store, wanted)
     session = found.session if isinstance(found, Record) else found[0].session
     return store.sessions()[session], path
-
-
-def _write(path: Path, content: bytes) -> int:
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        shown = inert_outside(str(path), 200, True)
-        print(f"proofcost: -o {shown}: cannot be written: {error.strerror or error}", file=sys.stderr)
-        return FAILED
-    return DONE

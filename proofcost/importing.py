@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from proofcost.adapters.foreign import Source
     from proofcost.harness.columns import Row
 
-BATCH_ROWS = 50_000
+BATCH_ROWS = 20_000
 MAX_LISTED = 20
 """So many skipped files are named; of more, the rest is counted."""
 
@@ -162,7 +162,8 @@ def take(path: Path, store: Path, named: str | None = None, labels: dict[str, st
         if place.exists():
             return Taken(name, 0, known=True)
         source = Source(path, file)
-        made = (_finish(row, number, name, source, sha256, labels) for number, row in enumerate(_rows(name, source)))
+        shown = inert_outside(path.name, 200, True)
+        made = (_finish(row, number, name, shown, sha256, labels) for number, row in enumerate(_rows(name, source)))
         count = parquet.write_parts(place, _tables(made, file, before))
     return Taken(name, count, said=source.said)
 
@@ -173,9 +174,9 @@ def _rows(name: str, source: Source) -> Iterator[Row]:
     return formats.load(name).rows(source)
 
 
-def _finish(row: Row, number: int, name: str, source: Source, sha256: str, labels: dict[str, str] | None) -> Row:
+def _finish(row: Row, number: int, name: str, shown: str, sha256: str, labels: dict[str, str] | None) -> Row:
     row.setdefault("record", f"{sha256[:16]}-{number}")
-    row["source"], row["source_name"], row["source_sha256"] = name, inert_outside(source.name, 200, True), sha256
+    row["source"], row["source_name"], row["source_sha256"] = name, shown, sha256
     if labels:
         row["labels"] = {**(row.get("labels") or {}), **labels}
     return row

@@ -97,6 +97,22 @@ def valgrind() -> Path:
 
 
 @pytest.fixture(scope="session")
+def promtool() -> Path:
+    return find_executable("promtool") or missing("promtool")
+
+
+@pytest.fixture(scope="session")
+def hyperfine() -> Path:
+    return find_executable("hyperfine") or missing("hyperfine")
+
+
+@pytest.fixture(scope="session")
+def gnu_time() -> Path:
+    found = Path("/usr/bin/time")
+    return found if found.exists() else missing("GNU time")
+
+
+@pytest.fixture(scope="session")
 def nanoda() -> Path:
     found = find_nanoda()
     if found is None:

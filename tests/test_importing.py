@@ -209,6 +209,49 @@ def test_other_judges(tmp_path: Path) -> None:
     assert late["absent"]["memory_peak_tree"].startswith("0: polled")
 
 
+@pytest.mark.real
+def test_what_the_real_programs_write_is_taken(tmp_path: Path, hyperfine: Path, gnu_time: Path, perf: Path) -> None:
+    """Each program runs `sleep 0.05` and says so in its own words; all of them must end up near 50 ms."""
+    sleep = ["sleep", "0.05"]
+    pyperf = [sys.executable, "-m", "pyperf", "command", "--processes=2", "--values=1", "--warmups=1", "-q"]
+    runs: dict[str, list[object]] = {
+        "hyperfine.json": [hyperfine, "-N", "-r", "3", "--export-json", tmp_path / "hyperfine.json", " ".join(sleep)],
+        "gnu-time.txt": [gnu_time, "-v", "-o", tmp_path / "gnu-time.txt", *sleep],
+        "perf-stat.csv": [
+            perf,
+            "stat",
+            "-x,",
+            "-e",
+            "duration_time,task-clock",
+            "-o",
+            tmp_path / "perf-stat.csv",
+            *sleep,
+        ],
+        "perf-stat.json": [perf, "stat", "-j", "-e", "duration_time", "-o", tmp_path / "perf-stat.json", *sleep],
+        "pyperf.json": [*pyperf, "-o", tmp_path / "pyperf.json", "--", *sleep],
+    }
+    for name, command in runs.items():
+        done = subprocess.run([str(word) for word in command], capture_output=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr
+        rows = rows_of(tmp_path / name, tmp_path / f"store-{name}")
+        assert rows[0]["source"] == name.split(".")[0]
+        for row in rows:
+            assert 50_000_000 <= row["wall_command"] < 30 * 10**9 or row["source"] == "gnu-time", (name, row)
+
+
+@pytest.mark.real
+def test_benchexec_itself_reads_our_idea_of_its_results(tmp_path: Path) -> None:
+    copy = tmp_path / "nanoda.2026-11-30_12-00-00.results.xml"
+    copy.write_bytes((FOREIGN / "benchexec.results.xml").read_bytes())
+    program = Path(sys.executable).with_name("table-generator")
+    command = [str(program), "--no-diff", "--format=csv", "-o", str(tmp_path), str(copy)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    table = next(tmp_path.glob("*.csv")).read_text()
+    assert "25.123456789" in table
+    assert "OUT OF MEMORY" in table
+
+
 def test_the_same_file_twice_adds_nothing(tmp_path: Path) -> None:
     first = proofcost_import(FOREIGN / "hyperfine.json", "--store", tmp_path, "-l", "machine=desk")
     assert (first.returncode, first.stderr) == (0, "")

@@ -1,0 +1,196 @@
+"""`proofcost export` of rows: what each format says, read back by the program that it is for."""
+
+import csv
+import io
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from calling import PROOFCOST
+
+import proofcost
+from proofcost import export, importing
+from proofcost.adapters import to_arena, to_csv, to_openmetrics, to_parquet, to_pytest_benchmark, to_radar
+from proofcost.harness.columns import NAMES, Row
+from proofcost.pseudonyms import CHOSEN, pseudonym, pseudonymised
+from proofcost.reports import parquet
+
+MEASURED = Path(__file__).parent / "fixtures" / "records" / "measured-0.1.0"
+ROOT = Path(__file__).parent.parent
+S = 10**9
+BASE: Row = {"phase": "checker", "kernel": "nanoda", "subject": "init", "outcome": "exited", "cause": "completed",
+             "exit_code": 0, "verdict": "accepted", "started_ns": 1_796_040_000 * S}  # fmt: skip
+ROWS: list[Row] = [
+    {**BASE, "record": "1", "wall_program": 2 * S, "wall_command": 3 * S, "instructions_u": 933_795_598_537,
+     "memory_peak_tree": 1000, "labels": {"who": "alice"}},
+    {**BASE, "record": "2", "wall_program": 1_250_000_001, "instructions_u": 5, "memory_peak_tree": 2000},
+    {**BASE, "record": "3", "wall_program": 9 * S, "warmup": True},
+    {**BASE, "record": "4", "wall_program": 60 * S, "outcome": "timed_out", "cause": "time_limit", "verdict": None},
+    {**BASE, "record": "5", "kernel": 'we"ird\\\nname', "subject": "bad", "expected": "rejected", "wall_command": S,
+     "cpu_waited": 0, "events": "{}"},
+]  # fmt: skip
+
+
+def written(module: Any, rows: list[Row] = ROWS) -> tuple[bytes, list[str]]:
+    out, notes = io.BytesIO(), dict[str, None]()
+    module.write(iter(rows), out, lambda note: notes.update({note: None}))
+    return out.getvalue(), list(notes)
+
+
+def proofcost_export(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [PROOFCOST, "export", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def imported(content: bytes, name: str, folder: Path) -> list[dict[str, Any]]:
+    path = folder / name
+    path.write_bytes(content)
+    assert importing.take(path, folder / "store") is not None
+    made: list[dict[str, Any]] = proofcost.load(folder / "store").to_pylist()
+    return made
+
+
+def test_radar_and_back(tmp_path: Path) -> None:
+    content, notes = written(to_radar)
+    lines = [json.loads(line) for line in content.splitlines()]
+    values = {line["metric"]: line["value"] for line in lines}
+    assert len(values) == len(lines), "radar adds up what stands twice"
+    assert values["checker/nanoda//wall-clock"] == 1.250000001
+    assert values["checker/nanoda//instructions"] == 5
+    assert b'"value": 1.250000001' in content
+    assert any("32-bit floats" in note for note in notes) is False, "the median, 5, survives"
+    assert any("32-bit" in note for note in written(to_radar, ROWS[:1])[1])
+    assert any("left out" in note for note in notes)
+    row = next(row for row in imported(content, "r.jsonl", tmp_path) if row["kernel"] == "nanoda")
+    assert (row["wall_command"], row["instructions_u"], row["memory_peak_process"]) == (1_250_000_001, 5, 1000)
+
+
+def test_arena_and_back(tmp_path: Path) -> None:
+    content, _ = written(to_arena)
+    results = json.loads(content)["results"]
+    first, second = results
+    assert (first["status"], first["wall_time"]) == ("accepted", 2), "the median of three"
+    assert (second["status"], second["correctness"]) == ("accepted", "incorrect")
+    assert "instructions" not in second, "missing is not 0"
+    rows = imported(content, "results.json", tmp_path)
+    assert {row["kernel"]: row["wall_command"] for row in rows} == {"nanoda": 2 * S, 'we"ird\\\nname': S}
+    assert {row["verdict"] for row in rows} == {"accepted"}
+
+
+def test_csv_and_parquet_read_by_duckdb(tmp_path: Path) -> None:
+    import duckdb
+
+    (tmp_path / "a.csv").write_bytes(written(to_csv)[0])
+    (tmp_path / "a.parquet").write_bytes(written(to_parquet)[0])
+    for source in (f"read_csv('{tmp_path}/a.csv', all_varchar = true, nullstr = '')", f"'{tmp_path}/a.parquet'"):
+        with duckdb.connect() as connection:
+            query = f"SELECT record, wall_program, kernel, labels, warmup FROM {source} ORDER BY 1"
+            rows = connection.execute(query).fetchall()
+        walls = [None if row[1] is None else int(row[1]) for row in rows]
+        assert walls == [2 * S, 1_250_000_001, 9 * S, 60 * S, None]
+        assert rows[4][2] == 'we"ird\\\nname'
+        assert json.loads(rows[0][3]) == {"who": "alice"}
+        assert str(rows[2][4]).lower() == "true"
+    header = next(csv.reader(io.StringIO(written(to_csv)[0].decode())))
+    assert header == [name for name in NAMES if name != "events"]
+    assert parquet.read(tmp_path / "a.parquet").num_rows == 5
+
+
+def test_pytest_benchmark_compares_it(tmp_path: Path) -> None:
+    names = []
+    for at, rows in enumerate((ROWS, [{**row, "wall_program": row.get("wall_program", S) * 2} for row in ROWS])):
+        names.append(tmp_path / f"000{at + 1}_side.json")
+        names[-1].write_bytes(written(to_pytest_benchmark, rows)[0])
+    program = Path(sys.executable).with_name("pytest-benchmark")
+    command = [str(program), "compare", *map(str, names), "--columns=median,rounds"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if "checker::nanoda" in line]
+    assert len(lines) == 2
+    assert ["1,625.0000" in line or "1.6250" in line for line in lines].count(True) == 1, done.stdout
+    again = imported(names[0].read_bytes(), "b.json", tmp_path)
+    assert sorted(row["wall_command"] for row in again) == [S, 1_250_000_001, 2 * S]
+
+
+@pytest.mark.real
+def test_openmetrics_passes_its_checker(promtool: Path) -> None:
+    content, _ = written(to_openmetrics)
+    done = subprocess.run([promtool, "check", "metrics"], input=content, capture_output=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_openmetrics_says_what_was_measured() -> None:
+    lines = written(to_openmetrics)[0].decode().splitlines()
+    assert 'proofcost_wall_seconds_sum{phase="checker",kernel="nanoda"} 63.250000001' in lines
+    assert 'proofcost_wall_seconds_count{phase="checker",kernel="nanoda"} 3' in lines
+    assert 'proofcost_memory_peak_bytes{phase="checker",kernel="nanoda"} 2000' in lines
+    timed_out = 'proofcost_calls{phase="checker",kernel="nanoda",outcome="timed_out",cause="time_limit"} 1'
+    assert timed_out in lines
+    assert 'proofcost_cpu_seconds_sum{phase="checker",kernel="we\\"ird\\\\\\nname"} 0' in lines, "a measured 0 is 0"
+    assert not any("cpu" in line and "nanoda" in line for line in lines), "what nobody measured has no line"
+    assert lines[-1] == "# EOF"
+
+
+def test_pseudonyms_hide_what_people_chose_and_join_what_is_the_same() -> None:
+    key, other = b"k" * 16, b"o" * 16
+    rows = list(pseudonymised(ROWS, key))
+    text = json.dumps(rows)
+    assert "alice" not in text
+    assert "init" not in text
+    assert all("events" not in row for row in rows)
+    assert rows[0]["subject"] == rows[1]["subject"] != rows[4]["subject"]
+    assert rows[0]["subject"] != next(pseudonymised(ROWS, other))["subject"]
+    assert pseudonym(key, "subject", "x") != pseudonym(key, "module", "x"), "not to be matched across columns"
+    assert rows[0]["kernel"] == "nanoda"
+    assert set(CHOSEN) <= set(NAMES)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    shutil.copytree(MEASURED, tmp_path / "store")
+    (tmp_path / "key").write_bytes(b"0123456789abcdef")
+    done = proofcost_export(
+        "--to", "csv", tmp_path / "store", "--where", "phase=checker", "--pseudonymise", tmp_path / "key"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert sorted(row["kernel"] for row in rows) == ["nanoda", "sokonanoda"]
+    assert "desk" not in done.stdout
+    out = tmp_path / "x.parquet"
+    assert proofcost_export("--to", "parquet", tmp_path / "store", "-o", out, "--session", "last").returncode == 0
+    assert parquet.read(out).num_rows == 7
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--to", "csv", "/no/such/store"], "/no/such/store: no such file or folder"),
+        (["--to", "csv", MEASURED, "--where", "kernle=x"], "did you mean kernel?"),
+        (["--to", "csv", MEASURED, "--pseudonymise", "/no/key"], "head -c 32 /dev/urandom"),
+        (["--to", "csv", MEASURED, "--pseudonymise", "/dev/null"], "0 bytes are no key"),
+        (["--to", "leaneval", MEASURED, "--since", "7d"], "--since: leaneval is of one whole session"),
+        (["--to", "leaneval", MEASURED, MEASURED], "name one store, not 2"),
+        (["--to", "nothing"], "invalid choice"),
+    ],
+)
+def test_wrong_calls(words: list[object], said: str) -> None:
+    done = proofcost_export(*words)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    done = proofcost_export("--to", "csv", MEASURED, "-o", tmp_path / "no" / "x.csv")
+    assert done.returncode == 1
+    assert "cannot be written" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_page_of_what_maps_to_what_is_up_to_date() -> None:
+    page = (ROOT / "docs" / "exports.md").read_text()
+    assert page == export.page(), (
+        "python -c 'from proofcost import export; print(export.page(), end=\"\")' > docs/exports.md"
+    )
