@@ -1,9 +1,9 @@
 """R6: what a host class costs against another, from cells that were measured on both.
 
 ln cost(submission, kernel, host, run) = cell(submission, kernel) + H(host) + noise: a fixed effect per cell takes out
-what the work costs, so only cells seen on two host classes or more say anything. Intervals are robust against dependence
-within a submission (clustered, Liang & Zeger, with G / (G - 1) and t of G - 1), since all kernels on one submission
-share its peculiarities. Assumes that factors are the same for every cell; `interaction` tests that by kernel.
+what the work costs, so only cells seen on two host classes or more say anything. Intervals are robust against
+dependence within a submission (clustered, Liang & Zeger, with G / (G - 1) and t of G - 1), since all kernels on one
+submission share its peculiarities. Assumes that factors are the same for every cell; `interaction` tests that.
 """
 
 from __future__ import annotations

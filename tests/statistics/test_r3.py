@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proofcost.reports.statistics.multiplicity import Dependence, judge_family
@@ -31,6 +31,7 @@ def test_any_dependence_costs_the_harmonic_sum() -> None:
     assert any_kind.method == "Benjamini-Yekutieli"
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.randoms())
 def test_the_order_of_the_family_does_not_matter(p: list[float], random: object) -> None:
     order = list(range(len(p)))

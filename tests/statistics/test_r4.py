@@ -36,6 +36,7 @@ def test_fleming_and_wallace() -> None:
 costs = st.lists(st.floats(1e-3, 1e3), min_size=4, max_size=4)
 
 
+@settings(deadline=None)
 @given(st.lists(costs, min_size=2, max_size=5))
 def test_the_order_of_kernels_does_not_depend_on_the_reference(kernels: list[list[float]]) -> None:
     for reference, other in itertools.combinations(kernels, 2):

@@ -98,6 +98,7 @@ class TestConnected:
     def test_a_chain_connects(self) -> None:
         assert connected_hosts([(1, "a"), (1, "b"), (2, "b"), (2, "c"), (3, "d")]) == (("a", "b", "c"), ("d",))
 
+    @settings(deadline=None)
     @given(st.lists(st.tuples(st.integers(0, 6), st.sampled_from("abcdef")), max_size=15), st.randoms())
     def test_groups_do_not_depend_on_the_order(self, pairs: list[tuple[int, str]], random: object) -> None:
         shuffled = list(pairs)
