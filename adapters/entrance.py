@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Config:
     """A launcher's baked-in configuration."""
 
-    __slots__ = ("cgroup", "digest", "kill_stragglers", "leaneval", "real", "session", "store", "strict")
+    __slots__ = ("cgroup", "digest", "door", "kill_stragglers", "leaneval", "real", "session", "store", "strict")
 
     def __init__(
         self,
@@ -30,6 +30,7 @@ class Config:
         cgroup: str = "auto",
         digest: str | None = None,
         leaneval: dict[str, str | None] | None = None,
+        door: tuple[int, int, str] | None = None,
     ) -> None:
         self.store = store
         self.real = real
@@ -40,6 +41,12 @@ class Config:
         self.digest = digest
         # Of the `leaneval` entrance alone: what it takes as landrun, where its two files stand.
         self.leaneval = leaneval or {}
+        self.door = None
+        if door is not None:
+            from proofcost.harness.door import Door
+
+            self.door = Door(*door)
+            self.door.hide()  # at once: whatever becomes of this call, its command must not inherit the door
 
     def plan(self, argv: list[str], entrance: str) -> Plan:
         """A plan for one call with this configuration."""
@@ -50,6 +57,7 @@ class Config:
         plan.kill_stragglers = self.kill_stragglers
         plan.cgroup = self.cgroup
         plan.meter_digest = self.digest
+        plan.door = self.door
         return plan
 
 

@@ -121,6 +121,7 @@ def run_or_refuse(fault: BaseException) -> None:
         finally:
             os._exit(125)
     leave_mark(text)
+    hide_door()
     restore_signals()
     restore_environment()
     become(command)
@@ -143,6 +144,18 @@ def leave_mark(text: str) -> None:
             os.write(2, f"proofcost: {text}; the command runs unmeasured\n".encode())
         except OSError:
             pass
+
+
+def hide_door() -> None:
+    """The command must not inherit the way to the collector, where there is one (harness/door.py)."""
+    import os
+
+    door = OPTIONS.get("door")
+    try:
+        if isinstance(door, tuple) and os.fstat(door[0]).st_ino == door[1]:
+            os.set_inheritable(door[0], False)
+    except OSError:
+        pass
 
 
 def restore_signals() -> None:

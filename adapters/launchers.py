@@ -47,6 +47,8 @@ class Options:
         self.digest: str | None = None
         # Of the `leaneval` launcher alone (adapters/leaneval.py); None: the contract's own paths, no capture.
         self.leaneval: dict[str, str | None] | None = None
+        # The way to a collector (harness/door.py): descriptor, its inode, folder of digests.
+        self.door: tuple[int, int, str] | None = None
 
 
 def text_of(name: str, real: str, options: Options) -> str:
@@ -59,6 +61,7 @@ def text_of(name: str, real: str, options: Options) -> str:
         "kill_stragglers": options.kill_stragglers,
         "cgroup": options.cgroup,
         "digest": options.digest,
+        "door": options.door,
     }
     if name == LEANEVAL:
         baked["leaneval"] = {**(options.leaneval or {}), "confined": "yes" if options.strict else None}

@@ -35,7 +35,7 @@ def started(
         "python": ".".join(str(part) for part in sys.version_info[:3]),
         "policy": "strict" if plan.strict else "run",
     }
-    cache = plan.store + "/digests"
+    cache = plan.store + "/digests" if plan.digests is None else plan.digests or None
     in_force = limits.in_force(limit_dirs)
     in_force["timeout_ns"] = plan.timeout_ns
     in_force["memory_limit_bytes"] = plan.memory_limit_bytes
@@ -66,7 +66,7 @@ def started(
         "limits": in_force,
         "host": host.identity(plan.store),
         "clocks": clocks(),
-        "trust": "root" if os.geteuid() == 0 else "user",
+        "trust": "collected" if plan.user is not None else "root" if os.geteuid() == 0 else "user",
         "process": {
             "meter_pid": os.getpid(),
             "meter_start_ticks": procfs.start_ticks(os.getpid()),
@@ -74,10 +74,21 @@ def started(
             "parent_pid": os.getppid(),
             "parent_name": record.escape(procfs.name_of(os.getppid()) or b""),
             "uid": os.geteuid(),
+            "judge_user": _user(plan),
+            "collector": None,
         },
         "cgroup": cgroups,
         "import": None,
     }
+
+
+def _user(plan: Plan) -> Json:
+    """Whom `run --as` makes the judge."""
+    user = plan.user
+    if user is None:
+        return None
+    groups: list[Json] = [*user.groups]
+    return {"name": record.escape_text(user.name), "uid": user.uid, "gid": user.gid, "groups": groups}
 
 
 def landlock_abi() -> int | None:
@@ -134,7 +145,7 @@ def _size(path: str) -> int | None:
         return None
 
 
-def _program(name: str, cache: str) -> dict[str, Json]:
+def _program(name: str, cache: str | None) -> dict[str, Json]:
     path = spawn.find_program(name)
     if path is None:
         return {"path": None, "size_bytes": None, "sha256": None, "reason": "not found"}
@@ -147,7 +158,7 @@ def _program(name: str, cache: str) -> dict[str, Json]:
     }
 
 
-def _sandbox(plan: Plan, abi: int | None, cache: str) -> Json:
+def _sandbox(plan: Plan, abi: int | None, cache: str | None) -> Json:
     sandbox = plan.sandbox
     seen: dict[str, Json] = {"kind": sandbox.kind, "path": None, "sha256": None}
     enforced: bool | None = False
@@ -176,7 +187,7 @@ def _sandbox(plan: Plan, abi: int | None, cache: str) -> Json:
     return seen
 
 
-def _target(plan: Plan, cache: str) -> Json:
+def _target(plan: Plan, cache: str | None) -> Json:
     if not plan.target:
         return {
             "name": None,

@@ -132,39 +132,27 @@ class Meter:
         plan = self.plan
         sandbox = plan.sandbox
         beside = [] if plan.companion is None else plan.companion.prepare(plan)
-        self.mended = store.check_place(plan.store, sandbox.writable, sandbox.unrestricted)
-        if plan.session is None:
-            found = session.find(plan.store, [os.fsencode(argument) for argument in plan.argv[1:]])
-            self.session, known_by = found.session, found.known_by
-        else:
-            self.session, known_by = plan.session, "run" if plan.entrance == "run" else "baked"
+        known_by = self._find_session()
         abi = describe.landlock_abi() if sandbox.kind == "landrun" else None
         confined_only = plan.strict if plan.confined_only is None else plan.confined_only
         if confined_only and sandbox.kind == "landrun" and sandbox.best_effort and abi is None:
             raise policy.MeterError(
                 "this kernel offers no Landlock, so landrun --best-effort would run the command unconfined"
             )
-        folder = f"{plan.store}/sessions/{self.session}"
-        store.make_folder(folder)
-        self.mended += store.put_right(folder)
+        self._make_place()
         if plan.cgroup == "auto":
             self._make_cgroup()
         else:
             self.cgroup_reason = "--cgroup off"
-        started = describe.started(
-            plan, self.session, known_by, self.invocation, abi, self._cgroups(), self._limit_dirs()
+        self._keep(
+            describe.started(plan, self.session, known_by, self.invocation, abi, self._cgroups(), self._limit_dirs())
         )
-        sink = store.OwnFile(f"{folder}/{self.invocation}.jsonl", store.room_for(started))
-        self.sink = sink
-        if not sink.reserved:
-            self._fault("reserve", "no room could be reserved: this file system has no fallocate")
         for line in plan.notes:
             self._fault("understand", line)
         for line in self.mended:
             self._fault("store", line)
         for line in beside:
             self._fault(plan.entrance, line)
-        sink.append(started)
         self._step("settle", self._settle_others, None)
         self.sampler = Sampler(self.usage_dirs(), sandbox.writable)
         self.disturbance = host.snapshot()
@@ -178,6 +166,32 @@ class Meter:
         self.own_peak = (
             procfs.peak_resident_bytes(os.getpid()) or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         )
+
+    def _find_session(self) -> str:
+        """Look whether records can be kept, and find the session; returns how that was known."""
+        plan = self.plan
+        self.mended = store.check_place(plan.store, plan.sandbox.writable, plan.sandbox.unrestricted)
+        if plan.session is None:
+            found = session.find(plan.store, [os.fsencode(argument) for argument in plan.argv[1:]])
+            self.session = found.session
+            return found.known_by
+        self.session = plan.session
+        return "run" if plan.entrance == "run" else "baked"
+
+    def _folder(self) -> str:
+        return f"{self.plan.store}/sessions/{self.session}"
+
+    def _make_place(self) -> None:
+        store.make_folder(self._folder())
+        self.mended += store.put_right(self._folder())
+
+    def _keep(self, started: dict[str, Json]) -> None:
+        """Have `started` kept, whatever becomes of us."""
+        sink = store.OwnFile(f"{self._folder()}/{self.invocation}.jsonl", store.room_for(started))
+        self.sink = sink
+        if not sink.reserved:
+            self._fault("reserve", "no room could be reserved: this file system has no fallocate")
+        sink.append(started)
 
     def _settle_others(self) -> None:
         """What earlier meters left beside our cgroup and has ended by now gets its exact figures."""
@@ -224,13 +238,14 @@ class Meter:
     def run(self) -> int:
         """Start the command, wait for it, record. Returns the raw wait status, a shell's code in it if exec failed."""
         child, companion = self.child, self.plan.companion
+        child.user = self.plan.user
         if companion is not None:
             child.outputs = companion.outputs()
         spawn.start(child, self.plan.argv, self.inherited, self.group)
         self.started_ns = time.monotonic_ns()
         if companion is not None:
             self._step(self.plan.entrance, companion.started, None)
-        self._step("cgroup", self._forget_refused, None)
+        self._step("cgroup", self._after_start, None)
         status, usage = self._wait(child)
         self.status = status if child.exec_error is None else spawn.exit_code_of(child.exec_error) << 8
         spawn.ended_status = self.status
@@ -242,7 +257,7 @@ class Meter:
             self._step(self.plan.entrance, companion.close, None)
         return self.status
 
-    def _forget_refused(self) -> None:
+    def _after_start(self) -> None:
         """Where the command could not get in, nothing that is read is its own, and nothing that is killed."""
         for kind in self.child.refused:
             if self.group is not None:
@@ -628,11 +643,19 @@ def _hangup_is_ours(taken: signals.Taken) -> bool:
     return taken.number == signals.SIGHUP and os.getsid(0) == os.getpid()
 
 
+def _meter_for(plan: Plan, inherited: signals.Inherited) -> Meter:
+    if plan.door is None:
+        return Meter(plan, inherited)
+    from proofcost.harness.collected import Collected
+
+    return Collected(plan, inherited)
+
+
 def invoke(plan: Plan, inherited: signals.Inherited) -> int:
     """Measure one call under the policy. Returns the exit code that the caller is to see."""
     meter = None
     try:
-        meter = Meter(plan, inherited)
+        meter = _meter_for(plan, inherited)
         signals.block_all()
         meter.prepare()
     except BaseException as fault:

@@ -5,6 +5,8 @@ from proofcost.harness.record import Json
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from proofcost.harness.companion import Companion
+    from proofcost.harness.door import Door
+    from proofcost.harness.user import User
 
 KIND_NONE = "none"
 UNKNOWN = "unknown"
@@ -30,10 +32,11 @@ class Plan:
     asked"."""
 
     __slots__ = (
-        "argv", "bench", "called", "cgroup", "companion", "confined_only", "entrance", "ids", "judge_config",
-        "kernel_config", "kernel_name", "kernel_threads_count", "kill_stragglers", "labels", "memory_limit_bytes",
-        "meter_digest", "notes", "phase_given", "phase_known_by", "phase_understood", "sandbox", "session",
-        "source_path", "store", "strict", "subject_module", "swap_limit_bytes", "target", "timeout_ns",
+        "argv", "bench", "called", "cgroup", "companion", "confined_only", "digests", "door", "entrance", "ids",
+        "judge_config", "kernel_config", "kernel_name", "kernel_threads_count", "kill_stragglers", "labels",
+        "memory_limit_bytes", "meter_digest", "notes", "phase_given", "phase_known_by", "phase_understood", "sandbox",
+        "seal_key", "session", "source_path", "store", "strict", "subject_module", "swap_limit_bytes", "target",
+        "timeout_ns", "user",
     )  # fmt: skip
 
     def __init__(self, argv: list[str], entrance: str) -> None:
@@ -69,5 +72,11 @@ class Plan:
         self.ids: dict[str, Json] = dict.fromkeys(IDS)
         self.bench: Json = None
         self.meter_digest: str | None = None
+        # Where digests of programs are kept; None: in the store, empty: nowhere.
+        self.digests: str | None = None
+        # `run --as`: whom the judge is to be; and in its calls, the way to the collector.
+        self.user: User | None = None
+        self.door: Door | None = None
+        self.seal_key: bytes | None = None
         # What could not be understood; becomes the record's faults.
         self.notes: list[str] = []

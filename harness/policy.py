@@ -65,7 +65,7 @@ def refuse_or_run(plan: Plan, inherited: signals.Inherited, fault: object, invoc
     # Who sits at a terminal is to know at once; an entrance keeps the command's stderr clean.
     if left is None or (plan.entrance == "run" and os.isatty(2)):
         say(f"{text}; the command runs unmeasured", plan.called)
-    error = spawn.replace_by(plan.argv, inherited)
+    error = spawn.replace_by(plan.argv, inherited, plan.user)
     say(f"{record.escape_text(plan.argv[0])}: {os.strerror(error.errno or 0)}", plan.called)
     return spawn.exit_code_of(error)
 

@@ -128,13 +128,13 @@ def command_line(pid: int) -> list[bytes] | None:
     return raw.split(b"\0")[:-1] if raw.endswith(b"\0") else [raw] if raw else []
 
 
-def status_of(pid: int) -> bytes | None:
+def status_of(pid: int | str) -> bytes | None:
     """/proc/PID/status."""
     return read_file(f"/proc/{pid}/status", 16384)
 
 
-def status_field(pid: int, field: bytes) -> bytes | None:
-    """Value of one `Field:` line of /proc/PID/status."""
+def status_field(pid: int | str, field: bytes) -> bytes | None:
+    """Value of one `Field:` line of /proc/PID/status; `pid` may be `self`, also where /proc counts otherwise."""
     raw = status_of(pid)
     if raw is None:
         return None

@@ -11,6 +11,7 @@ from proofcost.harness import procfs
 from proofcost.harness.digest import sha256_hex
 
 SESSION_FILE = "session.json"
+SEAL_FILE = "sealed.json"
 _ANCESTORS_MAX = 64
 
 

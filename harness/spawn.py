@@ -17,6 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
+    from proofcost.harness.user import User
+
 # The command, once it was made, and its raw wait status, once known: where the launcher looks before it would run the
 # command a second time.
 started_pid = 0
@@ -110,27 +112,37 @@ def keep_standard_descriptors_closed() -> None:
                 os.close(opened)
 
 
-def replace_by(argv: list[str], inherited: Inherited) -> OSError:
-    """Run the command in our place, unmeasured. Returns only when the exec fails."""
-    inherited.restore()
+def replace_by(argv: list[str], inherited: Inherited, user: "User | None" = None) -> OSError:
+    """Run the command in our place, unmeasured, as `user` where one is named. Returns only when that fails."""
     restore_environment()
+    if user is not None:
+        try:
+            user.become()
+        except OSError as error:  # never the command as ourselves instead
+            return error
+    inherited.restore()
     return exec_in_place(argv)
 
 
 class Child:
-    """The command. `pid` is 0 until it was made; `exec_error` tells that it never came to life; `refused` the cgroups
-    it could not enter; `orphan_proof` whether it dies with its meter; `before_exec_ns` the CPU used until its exec;
-    `outputs` descriptors that it gets other ones for (its number -> ours)."""
+    """The command. `pid` is 0 until it was made; `exec_error` tells that it never came to life, `not_the_user` that it
+    could not become `user`, whom it is to be (None: who we are); `refused` the cgroups it could not enter;
+    `orphan_proof` whether it dies with its meter; `before_exec_ns` the CPU used until its exec; `outputs` descriptors
+    that it gets other ones for (its number -> ours)."""
 
-    __slots__ = ("before_exec_ns", "exec_error", "orphan_proof", "outputs", "pid", "refused")
+    __slots__ = (
+        "before_exec_ns", "exec_error", "not_the_user", "orphan_proof", "outputs", "pid", "refused", "user",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.pid = 0
         self.before_exec_ns = 0
         self.exec_error: OSError | None = None
+        self.not_the_user = False
         self.refused: list[str] = []
         self.orphan_proof = True
         self.outputs: dict[int, int] = {}
+        self.user: User | None = None
 
 
 def _child(
@@ -142,7 +154,16 @@ def _child(
         if group is not None:
             for hierarchy in group.enter(group.was_born_inside()):
                 os.write(report, f"cgroup:{hierarchy} ".encode())
+        restore_environment()
+        if child.user is not None:
+            try:
+                # After this we may not even read /proc/self/environ, nor may that user look into us, until the exec.
+                child.user.become()
+            except OSError as refused:
+                os.write(report, f"user:{refused.errno or errno.EPERM} ".encode())
+                os._exit(NOT_EXECUTABLE)
         try:
+            # After the change of user, which takes it away.
             libc.die_with_parent(SIGKILL)
         except OSError:
             os.write(report, b"pdeathsig: ")
@@ -151,7 +172,6 @@ def _child(
         for target, source in child.outputs.items():
             os.dup2(source, target)
         inherited.restore()
-        restore_environment()
         os.write(report, b"cpu:%d " % time.process_time_ns())
         error = exec_in_place(argv)
         code = exit_code_of(error)
@@ -166,7 +186,7 @@ def _child(
 
 
 def _start(child: Child, argv: list[str], inherited: Inherited, group: Group | None) -> None:
-    """Fork, enter the cgroups, exec. Returns once the exec has happened or failed (the child then still waits to be
+    """Fork, enter the cgroups, become the user, exec. Returns once the exec has happened or failed (the child then still waits to be
     reaped).
 
     Raises OSError when no process could be made; `child.pid` is then still 0 and nothing has run.
@@ -195,8 +215,9 @@ def _start(child: Child, argv: list[str], inherited: Inherited, group: Group | N
         os.close(read_end)
     for line in bytes(said).decode("ascii").split():
         word, _, rest = line.partition(":")
-        if word == "exec":
-            child.exec_error = OSError(int(rest), os.strerror(int(rest)))
+        if word in ("exec", "user"):
+            child.exec_error = child.exec_error or OSError(int(rest), os.strerror(int(rest)))
+            child.not_the_user = word == "user"
         elif word == "cgroup":
             child.refused.append(rest)
         elif word == "cpu":

@@ -145,6 +145,17 @@ def _check_above(place: str, path: str, info: os.stat_result, uid: int) -> None:
         )
 
 
+def check_above(path: str) -> None:
+    """Whether nobody but root and us can replace what stands in the folder `path`. Raises StoreError, OSError."""
+    real = os.path.realpath(path)
+    above = real
+    while True:
+        _check_above(real, above, os.lstat(above), os.geteuid())
+        if above == "/":
+            return
+        above = os.path.dirname(above)
+
+
 def make_folder(path: str) -> None:
     """A folder only its owner may read, and so whatever is missing above it. Raises StoreError naming the folder."""
     missing = []

@@ -20,7 +20,7 @@ from typing import Any
 from proofcost.harness.decode import LineError, Problem, ProblemKind, decode_event
 from proofcost.harness.lines import FILE_FLAGS, Decode, Event, open_regular, read_lines, read_object
 from proofcost.harness.running import MeterState
-from proofcost.harness.session import SESSION_FILE
+from proofcost.harness.session import SEAL_FILE, SESSION_FILE
 
 MAX_FOLDER_DEPTH = 8
 """A store has two levels; a heap of stores has a few more."""
@@ -202,7 +202,7 @@ class Walk:
                     fruitful = fruitful or len(found.events) > before
                 elif entry.name == SESSION_FILE:
                     found.session_files.append((path, read_object(entry.name, dir_fd)))
-                elif in_store:
+                elif in_store and entry.name != SEAL_FILE:
                     found.problem(ProblemKind.FOREIGN_FILE, here, "not a file of a session: not read")
             except OSError as error:
                 found.unreadable(here, error)
@@ -252,7 +252,7 @@ def _by_names(names: list[str], path: str, way: tuple[str, ...], in_store: bool)
         match = _CALL_FILE.fullmatch(name)
         if match is not None:
             calls[match[1]] = int(match[2], 16)
-        elif name != SESSION_FILE:
+        elif name not in (SESSION_FILE, SEAL_FILE):
             return None
     if not calls or not way:
         return None

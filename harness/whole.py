@@ -120,8 +120,8 @@ class Whole(Meter):
             if table[name]["value"] is not None:
                 table[name]["reason"] = METERS_COST
 
-    def _forget_refused(self) -> None:
-        super()._forget_refused()
+    def _after_start(self) -> None:
+        super()._after_start()
         if self.around is None or self.group is None:
             return
         for kind in set(self.around.dirs) - set(self.group.dirs):
@@ -143,21 +143,10 @@ class Whole(Meter):
         around = self.around
         if around is None:
             return
-        self._settle_calls(around.dirs, self.session)
+        settle_calls(self.plan.store, around.dirs, self.session)
         around.remove()
         for name in {name for base in self.base.values() for name in cgroup.left_over(base, hierarchy.PREFIX + "-")}:
             self._settle_dead_session(name)
-
-    def _settle_calls(self, dirs: dict[str, str], owner: str) -> None:
-        names = {name for directory in dirs.values() for name in cgroup.left_over(directory, "")}
-        for name in names:
-            inner = {kind: f"{path}/{name}" for kind, path in dirs.items() if os.path.isdir(f"{path}/{name}")}
-            if name == hierarchy.WHOLE:
-                leaf = cgroup.Group("")
-                leaf.dirs = inner
-                leaf.remove()
-            else:
-                settle.settle(self.plan.store, owner, name, inner, "run")
 
     def _settle_dead_session(self, name: str) -> None:
         """An earlier run's S that could not be removed then: its run is dead, and its calls have ended by now."""
@@ -169,10 +158,23 @@ class Whole(Meter):
             group.remove(whole=True)  # of a store that is not this one, perhaps gone
         if owner == self.session or raw is None or _run_is_alive(raw):
             return
-        self._settle_calls(group.dirs, owner)
+        settle_calls(self.plan.store, group.dirs, owner)
         whole = _invocation_of(raw)
         if whole is None or not settle.settle(self.plan.store, owner, whole, group.dirs, "run"):
             group.remove()
+
+
+def settle_calls(place: str, dirs: dict[str, str], owner: str) -> None:
+    """Settle what is left of the calls of session `owner`, whose cgroups are `dirs`, and of its S/whole."""
+    names = {name for directory in dirs.values() for name in cgroup.left_over(directory, "")}
+    for name in names:
+        inner = {kind: f"{path}/{name}" for kind, path in dirs.items() if os.path.isdir(f"{path}/{name}")}
+        if name == hierarchy.WHOLE:
+            leaf = cgroup.Group("")
+            leaf.dirs = inner
+            leaf.remove()
+        else:
+            settle.settle(place, owner, name, inner, "run")
 
 
 def _is_old(directory: str) -> bool:

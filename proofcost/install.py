@@ -43,16 +43,21 @@ ENTRANCES = (
 )
 # What no entrance needs of harness/: reading records back, and measuring a whole judge run.
 NO_ENTRANCE = (
+    "caller.py",
+    "collected_whole.py",
+    "collector.py",
     "columns.py",
     "decode.py",
     "derive.py",
     "judge_self.py",
+    "keeper.py",
     "lines.py",
     "merged.py",
     "quantity.py",
     "reading.py",
     "record_v1.schema.json",
     "running.py",
+    "seal.py",
     "walk.py",
     "whole.py",
 )

@@ -14,6 +14,7 @@ from typing import TextIO
 
 from proofcost.adapters import launchers
 from proofcost.harness import meter, outcome, policy, quantity, signals, spawn, store, whole
+from proofcost.harness.door import VARIABLE as DOOR_VARIABLE
 from proofcost.harness.plan import Plan
 from proofcost.harness.record import Json, escape_text
 
@@ -74,6 +75,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--shims", choices=("env", "path", "none"), default="env",
         help="how the judge finds our launchers: COMPARATOR_LANDRUN, PATH, or not at all (default env)",
     )  # fmt: skip
+    parser.add_argument(
+        "--as", dest="as_user", metavar="USER",
+        help="(root) run the judge as USER (a name, a number or UID:GID); root keeps the records, USER cannot",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seal-key", metavar="FILE", help="(with --as) sign the session's seal with this key (HMAC-SHA256)"
+    )
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- JUDGE...", help=argparse.SUPPRESS)
     parser.set_defaults(run=main)
 
@@ -142,10 +150,11 @@ def launcher_directory() -> str:
     )
 
 
-def write_launchers(plan: Plan, directory: str, shims: str) -> dict[str, str]:
+def write_launchers(plan: Plan, directory: str, shims: str, options: launchers.Options | None = None) -> dict[str, str]:
     """Write this run's launchers; returns the environment variables that point the judge at them."""
-    tree = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    options = launchers.Options(plan.store, tree, launchers.choose_interpreter())
+    if options is None:
+        tree = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        options = launchers.Options(plan.store, tree, launchers.choose_interpreter())
     options.session, options.strict = plan.session, plan.strict
     options.kill_stragglers, options.cgroup = plan.kill_stragglers, plan.cgroup
     changed: dict[str, str] = {}
@@ -158,6 +167,8 @@ def write_launchers(plan: Plan, directory: str, shims: str) -> dict[str, str]:
         # By PATH, a variable that is set all the same would lead past us.
         if shims == "env" or os.environ.get(variable):
             changed[variable] = path
+    if plan.door is not None:
+        changed[DOOR_VARIABLE] = str(plan.door.number)
     if shims == "path":
         changed["PATH"] = directory + os.pathsep + os.environ.get("PATH", os.defpath)
     return changed
@@ -189,12 +200,29 @@ def fill(plan: Plan, args: argparse.Namespace) -> None:
     plan.target = plan.argv
     plan.judge_config = judge_config(plan.argv)
     plan.session = whole.new_session()
+    if args.seal_key is not None:
+        from proofcost import run_as
+
+        plan.seal_key = run_as.read_key(args.seal_key, plan.user)
+
+
+def change_user(plan: Plan, name: str) -> None:
+    """Have the judge run as the user `name`, with a HOME, USER and LOGNAME to match. Raises UsageError.
+
+    Before anything else: from here on nothing can run it as root.
+    """
+    from proofcost import run_as
+
+    plan.user = run_as.find_user(name)
+    os.environ.update(plan.user.environment())
 
 
 def main(args: argparse.Namespace) -> int:
     """Run the judge. Returns its exit code, or does not return: dies by the signal the judge died of."""
     try:
         plan = Plan(find_command(args.command), "run")
+        if args.as_user is not None:
+            change_user(plan, args.as_user)
         status = measure(plan, args.shims, lambda: fill(plan, args))
     except UsageError as error:
         policy.say(str(error))
@@ -207,6 +235,15 @@ def main(args: argparse.Namespace) -> int:
     return outcome.exit_code(status)
 
 
+def make_whole(plan: Plan, inherited: signals.Inherited) -> whole.Whole:
+    """Whoever measures the judge itself."""
+    if plan.user is None:
+        return whole.Whole(plan, inherited)
+    from proofcost.harness.collected_whole import CollectedWhole
+
+    return CollectedWhole(plan, inherited)
+
+
 def measure(plan: Plan, shims: str, complete: Callable[[], None] | None = None) -> int:
     """Run the plan's judge with launchers of its own and record it. Returns the raw wait status.
 
@@ -216,6 +253,7 @@ def measure(plan: Plan, shims: str, complete: Callable[[], None] | None = None) 
     """
     inherited = signals.Inherited()
     directory: str | None = None
+    options: launchers.Options | None = None
     one: whole.Whole | None = None
     before: dict[str, str | None] = {}
 
@@ -233,11 +271,16 @@ def measure(plan: Plan, shims: str, complete: Callable[[], None] | None = None) 
         spawn.keep_standard_descriptors_closed()
         if complete is not None:
             complete()
-        one = whole.Whole(plan, inherited)
+        one = make_whole(plan, inherited)
         signals.block_all()
         if shims != "none":
-            directory = launcher_directory()
-            changed = write_launchers(plan, directory, shims)
+            if plan.user is None:
+                directory = launcher_directory()
+            else:
+                from proofcost import run_as
+
+                directory, options = run_as.launcher_directory(plan, one)
+            changed = write_launchers(plan, directory, shims, options)
             before = {name: os.environ.get(name) for name in changed}
             os.environ.update(changed)
         one.sample_paths(["."])
@@ -253,7 +296,8 @@ def measure(plan: Plan, shims: str, complete: Callable[[], None] | None = None) 
     status = meter.run_to_end(one, undo)
     undo()
     if one.child.exec_error is not None:
-        policy.say(f"{escape_text(plan.argv[0])}: {os.strerror(one.child.exec_error.errno or 0)}")
+        what = escape_text(plan.argv[0]) if not one.child.not_the_user else "the judge's user cannot be become"
+        policy.say(f"{what}: {os.strerror(one.child.exec_error.errno or 0)}")
     if one.timed_out:
         done = (
             "and all it started were killed" if os.WIFSIGNALED(status) else "could not be killed, and ended by itself"
@@ -267,8 +311,12 @@ def measure(plan: Plan, shims: str, complete: Callable[[], None] | None = None) 
 
 
 def _remove(directory: str | None) -> None:
-    if directory is not None:
-        shutil.rmtree(directory, ignore_errors=True)
+    """Never raises: what stands there may be a hostile user's."""
+    try:
+        if directory is not None:
+            shutil.rmtree(directory, ignore_errors=True)
+    except RecursionError:
+        policy.say(f"{directory} is nested too deep to be removed; remove it")
 
 
 def show(plan: Plan, file: TextIO) -> None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
+from proofcost.harness import seal
 from proofcost.harness.derive import calls_of
 from proofcost.harness.merged import Record
 from proofcost.harness.reading import Store, read_named, read_newest
@@ -27,11 +28,13 @@ from proofcost.reports.findings import (
     with_marks,
 )
 from proofcost.reports.inert import inert_outside
+from proofcost.reports.seal import seal_lines
 from proofcost.reports.session import ended_at_ns
 from proofcost.reports.table import render
 from proofcost.reports.units import plural
 
 USAGE = 2
+SEAL_KEY_MAX_BYTES = 4096
 
 MAX_MATCHES = 10
 """So many ids are listed for an ambiguous one."""
@@ -61,6 +64,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "with .N behind a session: its Nth call (`last.3`), as the table numbers them",
     )
     parser.add_argument("--all", action="store_true", help="every field of every call of the session")
+    parser.add_argument("--seal-key", metavar="FILE", help="check the signature of a sealed session with this key")
     add_reading(parser)
     parser.set_defaults(run=main)
 
@@ -216,4 +220,21 @@ def _show(args: argparse.Namespace) -> int:
         for record in found:
             console.print()
             render_invocation(record, console)
-    return DONE
+    return _check_seal(found, args.seal_key, console)
+
+
+def _check_seal(records: Sequence[Record], key_file: str | None, console: Console) -> int:
+    """Say whether the session is as it was sealed. Raises UsageError for a key that cannot be read."""
+    key = None
+    if key_file is not None:
+        try:
+            with open(key_file, "rb") as file:
+                key = file.read(SEAL_KEY_MAX_BYTES)
+        except OSError as error:
+            raise UsageError(f"--seal-key {inert_outside(key_file, 200, True)}: {error.strerror}") from None
+    checked = seal.check(os.path.dirname(records[0].path), key)
+    if checked is None and key is not None:
+        raise UsageError("--seal-key: this session is not sealed")
+    for line in seal_lines(checked):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    return FAILED if checked is not None and checked.problems else DONE

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from kept import Judged
 from wrapped import NOBODY, PROOFCOST, Wrapper
 
 from proofcost.adapters import launchers
@@ -226,6 +227,15 @@ def wrap_as_nobody(as_root: None, meter_tree: Path, open_folder: Path) -> Iterat
     os.chown(folder, NOBODY, NOBODY)
     yield Wrapper(folder, meter_tree, launchers.choose_interpreter())
     shutil.rmtree(folder)
+
+
+@pytest.fixture
+def judged(as_root: None, open_folder: Path) -> Iterator[Judged]:
+    """Judges run as nobody whose records root keeps; nothing of theirs may be left afterwards."""
+    made = Judged(Path(tempfile.mkdtemp(prefix="judged-", dir=open_folder)))
+    made.folder.chmod(0o755)
+    yield made
+    assert made.left() == []
 
 
 @pytest.fixture(scope="session")

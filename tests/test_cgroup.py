@@ -151,7 +151,7 @@ def test_a_session_forgets_the_hierarchy_that_its_judge_could_not_enter(tmp_path
         one.around.dirs[name] = str(tmp_path / name)
         one.group.dirs[name] = str(tmp_path / name / "whole")
     one.child.refused = [UNIFIED]
-    one._forget_refused()
+    one._after_start()
     assert one.around.dirs == {MEMORY: str(tmp_path / MEMORY)}
     assert one.group.dirs == {MEMORY: str(tmp_path / MEMORY / "whole")}
     assert "could not enter" in one.around.reasons[UNIFIED]
