@@ -186,8 +186,8 @@ def _child(
 
 
 def _start(child: Child, argv: list[str], inherited: Inherited, group: Group | None) -> None:
-    """Fork, enter the cgroups, become the user, exec. Returns once the exec has happened or failed (the child then still waits to be
-    reaped).
+    """Fork, enter the cgroups, become the user, exec. Returns once the exec has happened or failed (the child then
+    still waits to be reaped).
 
     Raises OSError when no process could be made; `child.pid` is then still 0 and nothing has run.
     """

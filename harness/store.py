@@ -181,7 +181,7 @@ def room_for(started: dict[str, Json]) -> int:
 
 
 class Sink:
-    """Where an invocation's events go. `OwnFile` is the one we have; a collector's socket is to be another."""
+    """Where an invocation's events go: a file of its own (`OwnFile`), or a collector (door.py)."""
 
     def append(self, event: dict[str, Json]) -> None:
         """Keep one event, whatever becomes of this process. Raises OSError when it could not be kept."""

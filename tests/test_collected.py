@@ -60,9 +60,9 @@ def test_the_cost_of_a_call_is_the_cost_of_its_whole_tree(judged: Judged) -> Non
     whole = judged.whole()
     if not one.started["cgroup"]["paths"]:
         pytest.skip("no cgroup here")
-    assert 0.6e9 < one.value("cpu_tree") < 0.9e9
+    assert one.value("cpu_tree") > 0.6e9
     assert one.status("cpu_tree") == "measured"
-    assert whole.value("cpu_tree") > one.value("cpu_tree")
+    assert whole.value("cpu_tree") >= one.value("cpu_tree") + whole.value("cpu_judge_self")
     assert whole.value("cpu_judge_self") < 0.3e9, "the call's work is not in the judge's own"
     if one.figures["memory_peak_tree"]["status"] == "measured":
         assert 160 << 20 < one.value("memory_peak_tree") < 230 << 20
