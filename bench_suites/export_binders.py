@@ -51,17 +51,17 @@ class Scope:
             self.depth += 1
         return heads
 
-    def leave(self, kind: str, heads: Sequence[Head], body: int, *, info: str = "default", once: bool = False) -> int:
+    def leave(self, kind: str, heads: Sequence[Head], body: int, *, once: bool = False) -> int:
         """Put `heads` around `body` and come up again. No recursion: any number will do. `kind`: pi or lam.
 
         `once`: as for the writer, said of the binders themselves and not of their types.
         """
         wrap = self.out.pi if kind == "pi" else self.out.lam
         for name, type_ in reversed(heads):
-            body = wrap(name, type_, body, info=info, once=once)
+            body = wrap(name, type_, body, once=once)
         self.depth -= len(heads)
         return body
 
-    def telescope(self, kind: str, binders: Sequence[Binder], body: Callable[[], int], *, info: str = "default") -> int:
+    def telescope(self, kind: str, binders: Sequence[Binder], body: Callable[[], int], *, once: bool = False) -> int:
         heads = self.enter(binders)
-        return self.leave(kind, heads, body(), info=info)
+        return self.leave(kind, heads, body(), once=once)

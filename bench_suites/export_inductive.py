@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from proofcost.bench_suites.export_binders import Binder, Head, Scope, Variable
 
 Arguments = Sequence[Variable]
-"""The parameters, then the constructor's fields before this one."""
+"""The parameters, then the constructor's fields, of which those before this one may be used."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class Block:
     """One `inductive` record. The constructor says what is to be written, `write` writes it.
 
     `level` is the sort's level (1 for `Type`); `parameters` are shared by all types; `universes` are names.
-    `once`: for large blocks, so that memory stays flat; needs that the recursors' telescopes occur nowhere else in the
-    export, and that no two fields of the block are of one recursive type.
+    `once`: for large blocks, so that memory stays flat; needs that the telescopes of constructors and recursors occur
+    nowhere else in the export, and that no two fields of the block are of one recursive type.
     """
 
     def __init__(
@@ -84,10 +84,10 @@ class Block:
     def _parameter_binders(self) -> list[Binder]:
         arguments = [self.scope.variable(at) for at in range(len(self.parameters))]
 
-        def bound(at: int, parameter: Parameter) -> Binder:
-            return parameter.name, lambda: parameter.type(arguments[:at])
+        def bound(parameter: Parameter) -> Binder:
+            return parameter.name, lambda: parameter.type(arguments)
 
-        return [bound(at, parameter) for at, parameter in enumerate(self.parameters)]
+        return [bound(parameter) for parameter in self.parameters]
 
     def _of_parameters(self, name: str) -> int:
         """The constant `name` applied to the parameters, which are the outermost binders."""
@@ -96,25 +96,25 @@ class Block:
 
     def _field_binders(self, constructor: Constructor, start: int) -> list[Binder]:
         """The fields, the first of them standing under `start` binders."""
-        parameters = [self.scope.variable(at) for at in range(len(self.parameters))]
-        fields = [self.scope.variable(start + at) for at in range(len(constructor.fields))]
+        arguments = [self.scope.variable(at) for at in range(len(self.parameters))]
+        arguments += [self.scope.variable(start + at) for at in range(len(constructor.fields))]
 
-        def bound(at: int, field: Field) -> Binder:
+        def bound(field: Field) -> Binder:
             if field.recursive is not None:
                 owner = self.types[field.recursive].name
                 return field.name, lambda: self._of_parameters(owner)
             type_ = field.type
             assert type_ is not None, f"field {field.name} is neither recursive nor has a type"
-            return field.name, lambda: type_([*parameters, *fields[:at]])
+            return field.name, lambda: type_(arguments)
 
-        return [bound(at, field) for at, field in enumerate(constructor.fields)]
+        return [bound(field) for field in constructor.fields]
 
     def _fields(self, constructor: Constructor, start: int) -> list[int]:
         return [self.scope.variable(start + at)() for at in range(len(constructor.fields))]
 
     def _constructor_type(self, of: int, constructor: Constructor) -> int:
         binders = [*self._parameter_binders(), *self._field_binders(constructor, len(self.parameters))]
-        return self.scope.telescope("pi", binders, lambda: self._of_parameters(self.types[of].name))
+        return self.scope.telescope("pi", binders, lambda: self._of_parameters(self.types[of].name), once=self.once)
 
     def _motive(self, of: int) -> int:
         return self.scope.variable(self._motive_at + of)()
@@ -137,13 +137,12 @@ class Block:
                 for field_at, field in enumerate(constructor.fields)
                 if field.recursive is not None
             ]
-            return self.scope.telescope(
-                "pi",
-                binders,
-                lambda: self.out.app(
-                    self._motive(of), self.out.app(self._of_parameters(name), *self._fields(constructor, start))
-                ),
-            )
+
+            def body() -> int:
+                whole = self.out.app(self._of_parameters(name), *self._fields(constructor, start))
+                return self.out.app(self._motive(of), whole)
+
+            return self.scope.telescope("pi", binders, body, once=self.once)
 
         return constructor.name, type_
 
@@ -205,8 +204,11 @@ class Block:
 
         return self._recursor("lam", self._field_binders(constructor, self._after_minors), body)
 
-    def write(self) -> None:
-        """All that the block's record refers to, then the record."""
+    def write(self, *, misfit: int | None = None) -> None:
+        """All that the block's record refers to, then the record.
+
+        `misfit`: the constructor of that number gets the type Prop, which no constructor may have.
+        """
         assert self.scope.depth == 0, "an inductive block is closed"
         out, names = self.out, [self.out.name(type_.name) for type_ in self.types]
         sort = out.sort(self.level)
@@ -222,7 +224,9 @@ class Block:
             more = {"name": names[of], "type": family, "all": names, "ctors": own, "isRec": recursive}
             types.append({**common, **more, "isReflexive": False, "numIndices": 0, "numNested": 0})
             for index, constructor in enumerate(type_.constructors):
-                told = {"name": own[index], "type": self._constructor_type(of, constructor), "induct": names[of]}
+                spoilt = misfit == len(constructors)
+                own_type = out.sort(0) if spoilt else self._constructor_type(of, constructor)
+                told = {"name": own[index], "type": own_type, "induct": names[of]}
                 constructors.append({**common, **told, "cidx": index, "numFields": len(constructor.fields)})
         for at, (of, constructor) in enumerate(self.cases):
             name = out.name(f"{self.types[of].name}.{constructor.name}")

@@ -1,9 +1,9 @@
 """Writes lean4export's NDJSON format 3.1.0, a line a record, to a sink that takes bytes.
 
 The writer hands out the format's running numbers (names and levels from 1, expressions from 0) and puts keys in the
-exporter's own order. An expression that may occur again is written once and remembered, as an exporter does and as
-kernels rely on (nanoda dies of a second copy). One that cannot occur again is written with `once=True` and forgotten at
-once: that, and a buffer that is emptied as it fills, keeps memory flat however long the export gets.
+exporter's own order. What may occur again is written once and remembered, as an exporter does and as kernels rely on
+(nanoda dies of a second copy). What cannot occur again is written with `once=True` and forgotten at once: that, and a
+buffer that is emptied as it fills, keeps memory flat however long the export gets.
 
 Nothing here knows Lean's rules: `terms.py` and the families do. Standard library only, and no import of ours, because
 the demo runs it in a sandbox that has little more than an interpreter.
@@ -81,26 +81,27 @@ class Writer:
 
     # Levels.
 
-    def _level(self, kind: str, left: int, right: int, line: str) -> int:
-        key = (kind, left, right)
-        known = self._known_levels.get(key)
-        if known is None:
-            self._levels += 1
-            known = self._known_levels[key] = self._levels
-            self._put(f'{{"il":{known},{line}}}\n')
-        return known
+    def _level(self, key: tuple[str, int, int], line: str, once: bool) -> int:
+        if not once:
+            known = self._known_levels.get(key)
+            if known is not None:
+                return known
+            self._known_levels[key] = self._levels + 1
+        self._levels += 1
+        self._put(f'{{"il":{self._levels},{line}}}\n')
+        return self._levels
 
-    def succ(self, level: int) -> int:
-        return self._level("succ", level, 0, f'"succ":{level}')
+    def succ(self, level: int, *, once: bool = False) -> int:
+        return self._level(("succ", level, 0), f'"succ":{level}', once)
 
-    def max(self, left: int, right: int) -> int:
-        return self._level("max", left, right, f'"max":[{left},{right}]')
+    def max(self, left: int, right: int, *, once: bool = False) -> int:
+        return self._level(("max", left, right), f'"max":[{left},{right}]', once)
 
-    def imax(self, left: int, right: int) -> int:
-        return self._level("imax", left, right, f'"imax":[{left},{right}]')
+    def imax(self, left: int, right: int, *, once: bool = False) -> int:
+        return self._level(("imax", left, right), f'"imax":[{left},{right}]', once)
 
-    def param(self, name: int) -> int:
-        return self._level("param", name, 0, f'"param":{name}')
+    def param(self, name: int, *, once: bool = False) -> int:
+        return self._level(("param", name, 0), f'"param":{name}', once)
 
     # Expressions. The hot ones are spelled out: a call more for each line would cost a third of the speed.
 
@@ -132,9 +133,9 @@ class Writer:
         self._put(f'{{"const":{{"name":{name},"us":{_array(levels)}}},"ie":{number}}}\n')
         return number
 
-    def nat(self, value: int, *, once: bool = False) -> int:
-        """A Nat literal; a kernel needs its extension for them."""
-        return self._leaf(("nat", value), f'{{"ie":%d,"natVal":"{value}"}}\n', once)
+    def nat(self, value: int | str, *, once: bool = False) -> int:
+        """A Nat literal, given as a number or (long ones) as decimal digits; a kernel needs its extension for them."""
+        return self._leaf(("nat", str(value)), f'{{"ie":%d,"natVal":"{value}"}}\n', once)
 
     def text(self, value: str, *, once: bool = False) -> int:
         """A string literal; a kernel needs its extension for them."""

@@ -10,12 +10,68 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from proofcost.bench_suites.export_writer import Writer
-from proofcost.bench_suites.families import church
+from proofcost.bench_suites.families import (
+    app_deep,
+    app_wide,
+    beta_tower,
+    binders,
+    church,
+    dag_compare,
+    def_chain,
+    def_doubling,
+    function_eta,
+    inductive_mutual,
+    inductive_wide,
+    let_tower,
+    many,
+    nat_digits,
+    nat_literals,
+    nat_unary,
+    nat_unfold,
+    proof_irrelevance,
+    quotients,
+    strings,
+    structure_eta,
+    term_dag,
+    universe_imax,
+    universe_max,
+    universe_succ,
+)
 from proofcost.bench_suites.families.family import Family, Order
 
 REJECT = "-reject"
 """What a twin's name ends in."""
-FAMILIES: tuple[Family, ...] = (church.FAMILY,)
+FAMILIES: tuple[Family, ...] = tuple(
+    module.FAMILY
+    for module in (
+        church,
+        many,
+        def_chain,
+        def_doubling,
+        app_deep,
+        app_wide,
+        binders,
+        term_dag,
+        dag_compare,
+        beta_tower,
+        let_tower,
+        universe_succ,
+        universe_max,
+        universe_imax,
+        nat_unary,
+        nat_literals,
+        nat_digits,
+        nat_unfold,
+        inductive_wide,
+        inductive_mutual,
+        structure_eta,
+        function_eta,
+        proof_irrelevance,
+        quotients,
+        strings,
+    )
+)
+"""In the order in which they are told."""
 
 
 class FamilyError(ValueError):
