@@ -89,7 +89,18 @@ class Source:
 
         Raises FormatError.
         """
-        yield from self._parsed(lambda: ijson.items(self.file, prefix, use_float=False))
+        twice: list[str] = []
+
+        class Once(dict[str, Any]):
+            def __setitem__(self, name: str, value: Any) -> None:
+                if name in self:  # the parser, which is written in C, does not take an exception here
+                    twice.append(name)
+                super().__setitem__(name, value)
+
+        for item in self._parsed(lambda: ijson.items(self.file, prefix, use_float=False, map_type=Once)):
+            if twice:
+                raise FormatError("an object names one member twice")
+            yield item
 
     def members(self, prefix: str) -> Iterator[tuple[str, Any]]:
         """(name, value) of an object's members, likewise."""

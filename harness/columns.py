@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 from proofcost.harness.derive import whole_of
-from proofcost.harness.merged import Record, by_session, figure_of, integer_at, text_at, value_at
+from proofcost.harness.merged import Record, by_session, figure_of, text_at
 
 JOURNAL = "journal"
 """`source` of what a meter of ours wrote; imports name their format."""
@@ -173,6 +173,7 @@ COLUMNS: tuple[Column, ...] = (
 )
 NAMES: tuple[str, ...] = tuple(column.name for column in COLUMNS)
 _FIGURE_COLUMNS = {name: column_of(name) for name in FIGURES}
+_DISTURBANCE_COLUMNS = {name: f"host_{name.removeprefix('host_')}" for name in DISTURBANCES}
 
 Row = dict[str, Any]
 """By column; one that is not there is null. What a JSON column holds is not yet text."""
@@ -197,82 +198,98 @@ def _subject(records: tuple[Record, ...]) -> str | None:
     return text_at(whole.started, "judge_config", "sha256") if whole is not None else None
 
 
-def _verdict(record: Record, meanings: Any) -> str | None:
+def _verdict(outcome: dict[str, Any], meanings: dict[str, Any]) -> str | None:
     """What the exit code says, where the kernel that exited by itself is one whose codes are known."""
-    outcome = record.outcome
-    if outcome is None or outcome.get("kind") != "exited" or outcome.get("cause") != "completed":
+    if outcome.get("kind") != "exited" or outcome.get("cause") != "completed":
         return None
-    return text_at(meanings, str(outcome.get("code")))
+    return _text(meanings, str(outcome.get("code")))
 
 
 def _least(*values: int | None) -> int | None:
     return min((value for value in values if value is not None), default=None)
 
 
+def _object(holder: Any, name: str) -> dict[str, Any]:
+    """The object of this name, an empty one where there is none."""
+    found = holder.get(name)
+    return found if type(found) is dict else {}
+
+
+def _text(holder: dict[str, Any], name: str) -> str | None:
+    found = holder.get(name)
+    return found if type(found) is str and found else None
+
+
+def _integer(holder: dict[str, Any], name: str) -> int | None:
+    found = holder.get(name)
+    return found if type(found) is int else None
+
+
 def _row(record: Record, subject: str | None) -> Row:
-    started, finished = record.started, record.finished
-    bench, ids, outcome = started.get("bench"), started.get("ids"), record.outcome
-    limits = started.get("limits")
-    is_checker = record.phase == "checker"
+    started, finished = record.started, record.finished or {}
+    bench, ids, outcome = _object(started, "bench"), _object(started, "ids"), record.outcome or {}
+    workload, limits, kernel = _object(bench, "workload"), _object(started, "limits"), _object(started, "kernel")
+    host, meter, sandbox = _object(started, "host"), _object(started, "meter"), _object(started, "sandbox")
+    cost = _object(finished, "meter_cost")
     inputs = started.get("inputs")
-    sizes = [integer_at(one, "size_bytes") for one in inputs] if isinstance(inputs, list) else []
+    sizes = [_integer(one, "size_bytes") for one in inputs] if type(inputs) is list else []
     row: Row = {
         "record": record.invocation,
         "session": record.session,
         "source": JOURNAL,
-        "host": text_at(started, "host", "instance"),
-        "host_class": text_at(started, "host", "class"),
-        "boot": text_at(started, "host", "boot_id"),
-        "entrance": text_at(started, "meter", "entrance"),
-        "trust": text_at(started, "trust"),
-        "meter_version": text_at(started, "meter", "version"),
-        "metric_definitions": integer_at(started, "meter", "metric_definitions"),
+        "host": _text(host, "instance"),
+        "host_class": _text(host, "class"),
+        "boot": _text(host, "boot_id"),
+        "entrance": _text(meter, "entrance"),
+        "trust": _text(started, "trust"),
+        "meter_version": _text(meter, "version"),
+        "metric_definitions": _integer(meter, "metric_definitions"),
         "started_ns": record.started_at_ns,
         "phase": record.phase,
         "side": record.side,
-        "subject": text_at(bench, "workload", "name") or subject,
+        "subject": _text(workload, "name") or subject,
         "module": record.module,
         "kernel": record.kernel,
-        "kernel_version": text_at(bench, "version"),
-        "kernel_sha256": text_at(started, "target", "sha256") if is_checker else None,
-        "config_sha256": text_at(bench, "settings_sha256") or text_at(started, "kernel", "config_sha256"),
-        "threads": integer_at(started, "kernel", "threads_count"),
-        "sandbox": text_at(started, "sandbox", "kind"),
-        "sandbox_enforced": _boolean(value_at(started, "sandbox", "enforced")),
-        "suite": text_at(bench, "suite"),
-        "plan": text_at(bench, "plan_sha256"),
-        "workload": text_at(bench, "workload", "name"),
-        "family": text_at(bench, "workload", "family"),
-        "input_sha256": text_at(bench, "workload", "sha256"),
-        "n": integer_at(bench, "workload", "n"),
-        "expected": text_at(bench, "workload", "expected"),
-        "counters": text_at(bench, "counters"),
-        "build": integer_at(ids, "build"),
-        "block": integer_at(ids, "block"),
-        "place": integer_at(ids, "order"),
-        "iteration": integer_at(ids, "iteration"),
-        "warmup": _boolean(value_at(ids, "warmup")),
-        "outcome": text_at(outcome, "kind") or "incomplete",
-        "exit_code": integer_at(outcome, "code"),
-        "signal": integer_at(outcome, "signal"),
-        "cause": text_at(outcome, "cause"),
-        "verdict": _verdict(record, value_at(bench, "exit_codes")),
+        "kernel_version": _text(bench, "version"),
+        "kernel_sha256": _text(_object(started, "target"), "sha256") if record.phase == "checker" else None,
+        "config_sha256": _text(bench, "settings_sha256") or _text(kernel, "config_sha256"),
+        "threads": _integer(kernel, "threads_count"),
+        "sandbox": _text(sandbox, "kind"),
+        "sandbox_enforced": _boolean(sandbox.get("enforced")),
+        "suite": _text(bench, "suite"),
+        "plan": _text(bench, "plan_sha256"),
+        "workload": _text(workload, "name"),
+        "family": _text(workload, "family"),
+        "input_sha256": _text(workload, "sha256"),
+        "n": _integer(workload, "n"),
+        "expected": _text(workload, "expected"),
+        "counters": _text(bench, "counters"),
+        "build": _integer(ids, "build"),
+        "block": _integer(ids, "block"),
+        "place": _integer(ids, "order"),
+        "iteration": _integer(ids, "iteration"),
+        "warmup": _boolean(ids.get("warmup")),
+        "outcome": _text(outcome, "kind") or "incomplete",
+        "exit_code": _integer(outcome, "code"),
+        "signal": _integer(outcome, "signal"),
+        "cause": _text(outcome, "cause"),
+        "verdict": _verdict(outcome, _object(bench, "exit_codes")),
         "memory_limit_bytes": _least(
-            integer_at(limits, "memory_limit_bytes"), integer_at(limits, "cgroup_memory_bytes", "value")
+            _integer(limits, "memory_limit_bytes"), _integer(_object(limits, "cgroup_memory_bytes"), "value")
         ),
-        "time_limit_ns": integer_at(limits, "timeout_ns"),
-        "input_bytes": integer_at(bench, "workload", "size_bytes") or _sum(sizes),
-        "stragglers": integer_at(finished, "stragglers", "count"),
+        "time_limit_ns": _integer(limits, "timeout_ns"),
+        "input_bytes": _integer(workload, "size_bytes") or _sum(sizes),
+        "stragglers": _integer(_object(finished, "stragglers"), "count"),
         "beside": len(record.beside),
-        "faults": len(value_at(finished, "faults") or ()),
-        "meter_before_ns": integer_at(finished, "meter_cost", "before_ns"),
-        "meter_after_ns": integer_at(finished, "meter_cost", "after_ns"),
-        "covariates": _integers_of(value_at(bench, "covariates")),
+        "faults": len(finished.get("faults") or ()),
+        "meter_before_ns": _integer(cost, "before_ns"),
+        "meter_after_ns": _integer(cost, "after_ns"),
+        "covariates": _integers_of(bench.get("covariates")),
         "labels": record.labels or None,
     }
-    disturbance = value_at(finished, "host_disturbance")
-    for name in DISTURBANCES:
-        row[f"host_{name.removeprefix('host_')}"] = integer_at(disturbance, name, "value")
+    disturbance = _object(finished, "host_disturbance")
+    for name, column in _DISTURBANCE_COLUMNS.items():
+        row[column] = _integer(_object(disturbance, name), "value")
     _put_figures(row, record)
     return {name: value for name, value in row.items() if value is not None}
 
@@ -296,12 +313,11 @@ def _put_figures(row: Row, record: Record) -> None:
     others: dict[str, int] = {}
     weak: dict[str, str] = {}
     absent: dict[str, str] = {}
-    figures = value_at(record.finished, "measurements")
-    settled = value_at(record.settled, "measurements")
-    if isinstance(settled, dict):
-        figures = {**figures, **settled} if isinstance(figures, dict) else settled
-    for name, raw in figures.items() if isinstance(figures, dict) else ():
-        if not isinstance(raw, dict):
+    figures = _object(record.finished or {}, "measurements")
+    if record.settled is not None:
+        figures = {**figures, **_object(record.settled, "measurements")}
+    for name, raw in figures.items():
+        if type(raw) is not dict:
             continue
         value, status, reason = figure_of(raw)
         if value is None:

@@ -122,6 +122,9 @@ def _beside(record: Record, others: Iterable[Record]) -> tuple[str, ...]:
 
     A meter settles what has ended before it starts its command: what is settled later had not ended by then.
     """
+    others = [other for other in others if other is not record]
+    if not others:
+        return ()
     exit_seen = integer_at(record.finished, "clocks", "monotonic_ns")
     wall = record.measurement("wall_command")
     if exit_seen is None or wall is None or wall.value is None:
@@ -136,7 +139,7 @@ def _beside(record: Record, others: Iterable[Record]) -> tuple[str, ...]:
         else:  # its meter was killed, nobody knows when, and what the command had started may have lived on
             ended = integer_at(other.started, "clocks", "monotonic_ns")
             left_running = settled is not None or other.meter is MeterState.VANISHED
-        if other is record or not left_running or ended is None:
+        if not left_running or ended is None:
             continue
         same_clock = value_at(other.started, "host", "boot_id") == value_at(record.started, "host", "boot_id")
         if same_clock and ended <= began and (settled is None or settled > began):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from io import BufferedReader
 from typing import Any
@@ -25,6 +25,8 @@ from proofcost.harness.running import MeterState, meter_state
 
 MAX_PROBLEMS_PER_FILE = 20
 """Further problems of one file are counted, not kept: a foreign file may have millions of lines."""
+
+_SMALL_BYTES = 1 << 17
 
 FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # NONBLOCK: a FIFO must not hang the open
 
@@ -89,14 +91,30 @@ def read_object(name: str, dir_fd: int) -> dict[str, Any]:
     return made
 
 
+def _lines(file: BufferedReader) -> Iterator[tuple[bytes, bool]]:
+    """(line, whether it is too long; then only its beginning)."""
+    small = file.read(_SMALL_BYTES)
+    if len(small) < _SMALL_BYTES:  # nearly every file: a third of the time
+        for line in small.split(b"\n")[:-1]:
+            yield line + b"\n", False
+        rest = small[small.rfind(b"\n") + 1 :]
+        if rest:
+            yield rest, False
+        return
+    file.seek(0)
+    while line := file.readline(MAX_LINE_BYTES + 1):
+        too_long = len(line) > MAX_LINE_BYTES
+        yield line, too_long
+        while too_long and line and not line.endswith(b"\n"):
+            line = file.readline(MAX_LINE_BYTES)
+
+
 def _one_pass(file: BufferedReader, path: str, decode: Decode) -> Lines:
     made, dropped = Lines(), 0
-    while line := file.readline(MAX_LINE_BYTES + 1):
+    for line, too_long in _lines(file):
         made.count += 1
         try:
-            if len(line) > MAX_LINE_BYTES:
-                while line and not line.endswith(b"\n"):
-                    line = file.readline(MAX_LINE_BYTES)
+            if too_long:
                 raise LineError(ProblemKind.OVERSIZE, f"a line of more than {MAX_LINE_BYTES} bytes")
             if not line.endswith(b"\n"):
                 torn = f"the last line is torn after {len(line)} bytes, or still being written"

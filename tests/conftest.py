@@ -14,10 +14,15 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from hypothesis import settings
 from kept import Judged
 from wrapped import NOBODY, PROOFCOST, Wrapper
 
 from proofcost.adapters import launchers
+
+# A busy machine is no fault of the code.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 REPO = Path(__file__).resolve().parent.parent
 

@@ -294,6 +294,33 @@ def test_a_file_cut_short_is_refused_or_taken_for_what_is_left(path: Path, part:
     assert not said or not list((tmp_path / "store").rglob("*.parquet"))
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        '{"results": [{"command": "x", "times": [1], "times": [2], "exit_codes": [0]}]}',
+        '{"results": [{"command": "x", "times": [NaN], "exit_codes": [0]}]}',
+        '{"results": [{"command": "x", "times": [1]' + ", [1" * 50_000,
+        '{"results": [{"command": "x", "times": {}}]}',
+    ],
+    ids=["a member twice", "NaN", "deep and torn", "no list"],
+)
+def test_hostile_json_is_refused_in_one_line(tmp_path: Path, odd: str) -> None:
+    (tmp_path / "h.json").write_text(odd)
+    with pytest.raises(FormatError) as caught:
+        importing.take(tmp_path / "h.json", tmp_path / "store", "hyperfine")
+    assert "\n" not in str(caught.value)
+    assert not list((tmp_path / "store").rglob("*.parquet"))
+
+
+def test_negative_times_are_absent(tmp_path: Path) -> None:
+    (tmp_path / "h.json").write_text(
+        '{"results": [{"command": "x", "times": [-1, 1e400, 0.25], "exit_codes": [0, 0, 0]}]}'
+    )
+    rows = rows_of(tmp_path / "h.json", tmp_path / "store")
+    assert [row.get("wall_command") for row in rows] == [None, None, 250_000_000]
+    assert rows[0]["absent"] == {"wall_command": "not a time in the source"}
+
+
 def test_of_no_known_format(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("nothing of interest")
     done = proofcost_import(tmp_path / "notes.txt", "--store", tmp_path / "store")
