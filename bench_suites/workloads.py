@@ -83,10 +83,12 @@ def load(specs: Iterable[str]) -> Loaded:
         path = Path(spec)
         if path.is_dir():
             found += _folder(path, left_out)
-        elif path.suffix in ARENA_SUFFIXES and path.exists():
+        elif path.suffix in ARENA_SUFFIXES and path.is_file():
             found += _arena(path, left_out)
-        elif path.exists():
+        elif path.is_file():
             found.append(_export(path, path.name, path.parent))
+        elif path.exists():
+            raise WorkloadError(spec, 0, "no file that could be read again", "write what it gives to a file first")
         elif families.is_spec(spec):
             found.append(_generated(spec))
         else:
@@ -101,8 +103,8 @@ def prepare(workload: Workload, folder: Path, *, depth: bool = False) -> Ready:
     """The plain export for a kernel, looked through in the same pass.
 
     A plain file is used where it lies; anything else is written into `folder` under the workload's name. `depth`: see
-    covariates. Raises WorkloadError where it is no whole export of format 3.x, or not the one that the manifest means,
-    and OSError where `folder` cannot be written.
+    covariates. Raises WorkloadError where it is no whole export of format 3.x, not the one that the manifest means, or
+    cannot be read or written.
     """
     source = workload.source
     path = folder / (workload.name.replace("/", "__") + SUFFIXES[0])
@@ -116,18 +118,24 @@ def prepare(workload: Workload, folder: Path, *, depth: bool = False) -> Ready:
                     reader.take(block)
 
                 source.write(both)
+                figures = reader.end()  # a file that turns out to be no export goes away again
         elif export_files.compression(source) == "none":
             path = source
             for block in export_files.blocks(source):
                 reader.take(block)
+            figures = reader.end()
         else:
             with whole_file(path) as write:
                 for block in export_files.blocks(source):
                     write(block)
                     reader.take(block)
-        figures = reader.end()
+                figures = reader.end()
     except MalformedError as fault:
         raise WorkloadError(source if isinstance(source, Path) else path, fault.line, fault.what, fault.cure) from None
+    except OSError as error:
+        raise WorkloadError(
+            error.filename or path, 0, _told(error), "it has to be readable, and there be room"
+        ) from None
     if workload.sha256 not in (None, figures.sha256):
         what = f"the plain text's sha256 is {figures.sha256}, {workload_manifest.NAME} says {workload.sha256}"
         raise WorkloadError(path, 0, what, "fetch the export again, or mend the manifest")
@@ -163,7 +171,7 @@ def _arena(path: Path, left_out: list[str]) -> list[Workload]:
     except arena_yaml.ArenaError as error:
         raise WorkloadError(path, error.line, error.what, error.cure) from None
     except OSError as error:
-        raise WorkloadError(path, 0, f"cannot be read ({error.strerror})", "give a readable file") from None
+        raise WorkloadError(path, 0, _told(error), "give a readable file") from None
     if test.export is None:
         left_out.append(f"{path}: its export has yet to be made ({test.recipe}); make it and name it")
         return []
@@ -205,11 +213,15 @@ def _files(folder: Path) -> Iterator[Path]:
     """Every file below `folder`, by name; hidden ones and what links to folders lead to stay out."""
 
     def fails(error: OSError) -> None:
-        raise WorkloadError(error.filename, 0, f"cannot be listed ({error.strerror})", "make it readable") from None
+        raise WorkloadError(error.filename, 0, _told(error), "make it readable") from None
 
     for where, folders, names in os.walk(folder, onerror=fails):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (Path(where, name) for name in sorted(names) if not name.startswith("."))
+        yield from (path for path in (Path(where, name) for name in sorted(names)) if _is_plain(path))
+
+
+def _is_plain(path: Path) -> bool:
+    return path.is_file() and not path.name.startswith(".")
 
 
 def _manifest(path: Path) -> dict[Path, Entry]:
@@ -220,7 +232,11 @@ def _manifest(path: Path) -> dict[Path, Entry]:
     except ManifestError as error:
         raise WorkloadError(path, error.line, error.what, error.cure) from None
     except OSError as error:
-        raise WorkloadError(path, 0, f"cannot be read ({error.strerror})", "give a readable file") from None
+        raise WorkloadError(path, 0, _told(error), "give a readable file") from None
+
+
+def _told(error: OSError) -> str:
+    return error.strerror or str(error)
 
 
 def _as_listed(workload: Workload, entry: Entry) -> Workload:
