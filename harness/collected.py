@@ -83,7 +83,7 @@ class Collected(Meter):
 
 def _digests(door: Door, plan: Plan) -> str:
     """Where known digests of programs stand; empty where this very call's sandbox may write there."""
-    if plan.sandbox.unrestricted:
+    if plan.sandbox.unrestricted or not door.digests:
         return ""
     return "" if any(_reaches(path, door.digests) for path in plan.sandbox.writable) else door.digests
 

@@ -41,7 +41,7 @@ class DoorError(OSError):
 
 
 class Door:
-    """Descriptor number and inode of the door, and the folder where meters keep digests of programs."""
+    """Descriptor number and inode of the door, and the folder where meters keep digests of programs (empty: none)."""
 
     __slots__ = ("digests", "inode", "number")
 

@@ -126,10 +126,7 @@ def launcher_directory(plan: Plan, one: Whole) -> tuple[str, launchers.Options]:
             tree, interpreter = Path(made, "meter"), launchers.choose_interpreter()
             options = launchers.Options(plan.store, str(tree), interpreter)
             options.digest = copy_meter(tree, tree, interpreter)
-            plan.door.digests = os.path.join(made, DIGESTS)
-            options.door = (plan.door.number, plan.door.inode, plan.door.digests)
-            os.mkdir(plan.door.digests, 0o700)
-            os.chown(plan.door.digests, plan.user.uid, plan.user.gid)
+            options.door = (plan.door.number, plan.door.inode, _make_digests(made, plan.user))
             problem = _try_as(plan.user, interpreter, str(tree))
             if problem is None:
                 one.directory = made
@@ -139,6 +136,17 @@ def launcher_directory(plan: Plan, one: Whole) -> tuple[str, launchers.Options]:
     raise policy.MeterError(
         f"no place for launchers that user {plan.user.name} can execute: {'; '.join(refused)}; set TMPDIR"
     )
+
+
+def _make_digests(folder: str, user: User) -> str:
+    """Where the user's meters may keep digests of programs; empty where none can be given to it (no CAP_CHOWN)."""
+    made = os.path.join(folder, DIGESTS)
+    os.mkdir(made, 0o700)
+    try:
+        os.chown(made, user.uid, user.gid)
+    except OSError:
+        return ""
+    return made
 
 
 @contextlib.contextmanager

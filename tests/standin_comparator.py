@@ -6,7 +6,8 @@ environment, with which descriptors. Those are kept here exactly (argv of landru
 build and export of the challenge, then of the solution, then every external kernel in the order of their names):
 
 * the whole environment is handed on, with LEAN_ABORT_ON_PANIC=1 added for builds and exports; SIGPIPE stays ignored in
-  the children, as under Lean's runtime; the working directory is the project's;
+  the children and inherited descriptors stay open, as under Lean's runtime (fork and exec, nothing between); the
+  working directory is the project's;
 * a build and a kernel inherit stdin, stdout and stderr; of an export both outputs are pipes, read whole, and what came
   on stderr is printed afterwards;
 * a kernel gets the export in a temporary file as its last argument, or, where its name contains `noda`, a config file
@@ -183,6 +184,7 @@ def spawn(command: Sequence[str], tools: Tools, *, lean: bool, pipes: bool) -> t
             stdout=output,
             stderr=output,
             restore_signals=False,
+            close_fds=False,
             check=False,
         )
     except OSError:
