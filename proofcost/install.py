@@ -53,11 +53,13 @@ NO_ENTRANCE = (
     "keeper.py",
     "lines.py",
     "merged.py",
+    "process_tree.py",
     "quantity.py",
     "reading.py",
     "record_v1.schema.json",
     "running.py",
     "seal.py",
+    "timeline.py",
     "walk.py",
     "whole.py",
 )

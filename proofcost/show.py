@@ -53,7 +53,9 @@ class UsageError(Exception):
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `show` to the command line."""
     parser = subparsers.add_parser(
-        "show", help="what a session or one call cost", description="What a session, or one call of it, cost."
+        "show",
+        help="what a session or one call cost",
+        description="What a session, or one call of it, cost: as a table, or with -o as a file.",
     )
     parser.add_argument(
         "id",
@@ -65,6 +67,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("--all", action="store_true", help="every field of every call of the session")
     parser.add_argument("--seal-key", metavar="FILE", help="check the signature of a sealed session with this key")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write a file instead: FILE.svg, the phases over time with the memory line under its limit; or "
+        "FILE.perfetto-trace, all that was sampled, for ui.perfetto.dev",
+    )
     add_reading(parser)
     parser.set_defaults(run=main)
 
@@ -178,7 +187,31 @@ def main(args: argparse.Namespace) -> int:
         return USAGE
 
 
+def _check_output(args: argparse.Namespace) -> None:
+    """Before anything is read. Raises UsageError."""
+    shown = inert_outside(args.output, 80, True)
+    if not args.output.endswith((".svg", ".perfetto-trace")):
+        raise UsageError(f"show -o {shown}: what kind of file? name it FILE.svg or FILE.perfetto-trace")
+    if args.json or args.all or args.seal_key:
+        raise UsageError(f"show -o {shown}: goes with neither --json, --all nor --seal-key; call show twice")
+
+
+def _save(args: argparse.Namespace, session: Sequence[Record], wanted: Sequence[Record]) -> int:
+    from proofcost import show_saved
+
+    make = show_saved.writer_for(args.output)
+    assert make is not None
+    try:
+        show_saved.save(args.output, make, session, wanted)
+    except show_saved.SavingError as error:
+        warn([f"proofcost: {error}"])
+        return FAILED
+    return DONE
+
+
 def _show(args: argparse.Namespace) -> int:
+    if args.output is not None:
+        _check_output(args)
     path, how = choose_store(args.store, os.environ, os.geteuid())
     store, wanted, number = _read(path, args.id)
     if not store.records and not store.unread_sessions:
@@ -208,6 +241,8 @@ def _show(args: argparse.Namespace) -> int:
         None if end is None else end + MARKS_AROUND_NS,
     )
     warn(problem_lines(store))
+    if args.output is not None:
+        return _save(args, session, records)
     if args.json:
         print(json.dumps({**found_object(store), "records": merged_objects(records)}, indent=1))
         return DONE

@@ -235,6 +235,40 @@ def test_samples_come_ten_times_a_second_and_coarser_on_long_runs(monkeypatch: p
     assert len([at for at in taken if at > 601 * 10**9]) == pytest.approx(399 * 2, abs=3)
 
 
+V1 = {
+    "unified/cpu.stat": "usage_usec 7\nuser_usec 5\n",
+    "memory/memory.usage_in_bytes": "4096\n",
+    "memory/memory.stat": "cache 1\nrss 1\nshmem 0\ntotal_cache 300\ntotal_rss 1000\ntotal_shmem 100\n",
+}
+V2 = {
+    "unified/cpu.stat": "usage_usec 7\nuser_usec 5\n",
+    "unified/memory.current": "4096\n",
+    "unified/memory.stat": "anon 1000\nfile 300\nkernel 9\nshmem 100\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "cpu_ns", "memory", "split"),
+    [
+        (V2, 7000, 4096, (1000, 200, 100)),
+        (V1, 7000, 4096, (1000, 200, 100)),
+        ({"cpuacct/cpuacct.usage": "8123\n"}, 8123, None, None),
+        ({"unified/cpu.stat": "usage_usec 7\n"}, 7000, None, None),
+        ({}, None, None, None),
+    ],
+)
+def test_the_cgroups_files_are_read_in_ns_and_bytes(
+    tmp_path: Path, files: dict[str, str], cpu_ns: int | None, memory: int | None, split: object
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    one = sample.Files({path.name: str(path) for path in tmp_path.iterdir()})
+    for _ in range(2):  # again: they are held open
+        assert one.read() == (cpu_ns, memory, split)
+    one.close()
+
+
 def test_the_largest_sample_is_kept_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = iter([(5, 0, 0), (1, 9, 0), (6, 0, 1), None, (9, 0, 0)])
     monkeypatch.setattr(sample.Files, "read", lambda files: (None, None, next(seen)))

@@ -68,7 +68,7 @@ def test_what_a_command_did_stands_in_its_timeline(wrap: Wrapper, hostile: Hosti
     assert 200 * MIB <= max(memory) <= seen.value("memory_peak_tree")
     assert max(anon) == seen.value("memory_anon_tree")
     assert cpu == sorted(cpu)
-    assert 0 < cpu[-1] <= seen.value("cpu_tree")
+    assert seen.value("cpu_tree") // 20 < cpu[-1] <= seen.value("cpu_tree")
     resident = max(row[3] for _, _, *members in kind(rows, "p") for row in members)
     assert 200 * MIB <= resident < 232 * MIB
     assert [row[0] for row in kind(rows, "z")] == [rows[-1][1]]
@@ -181,24 +181,21 @@ def test_a_disk_that_fills_costs_the_timeline_alone(tmp_path: Path, small_disk: 
 
 
 def as_nobody() -> None:
+    os.setgroups([])
     os.setresgid(NOBODY, NOBODY, NOBODY)
     os.setresuid(NOBODY, NOBODY, NOBODY)
 
 
-def test_modes_that_are_changed_while_the_command_runs_cost_the_timeline_at_most(as_root: None, tmp_path: Path) -> None:
+def test_modes_that_are_changed_while_the_command_runs_are_put_right(wrap_as_nobody: Wrapper) -> None:
     """A confined process of the same user may chmod."""
-    folder = tmp_path / "w"
-    wrap = Wrap(folder, shared_tree())
-    argv = wrap.argv(PHASE, ["/bin/sh", "-c", f"chmod 000 {folder}/store/traces; sleep 0.5; exit 3"])
-    folder.chmod(0o755)
-    for above in (tmp_path, *tmp_path.parents):
-        if above.stat().st_mode & 0o005 != 0o005:
-            above.chmod(0o755)
-    os.chown(folder, NOBODY, NOBODY)
+    traces = wrap_as_nobody.store / "traces"
     for _ in range(2):
-        assert call(argv, tmp_path / "s", as_child=as_nobody).code == 3
-    assert (folder / "store/traces").stat().st_mode & 0o777 == 0o700
-    assert [one["finished"]["trace"]["samples_count"] >= 2 for one in wrap.records()] == [True, True]
+        done = wrap_as_nobody("/bin/sh", "-c", f"chmod 000 {traces}; sleep 0.7; exit 3", preexec=as_nobody)
+        assert (done.status, done.stdout) == (3, b""), done
+    assert traces.stat().st_mode & 0o777 == 0o700
+    for one in wrap_as_nobody.records():
+        assert one.finished is not None
+        assert one.finished["trace"]["samples_count"] >= 2, one.finished["trace"]
 
 
 def test_a_store_that_is_removed_stays_removed(tmp_path: Path) -> None:
