@@ -123,7 +123,7 @@ class Table:
             self.fail(key, f"{value} is out of range: give a number {wanted}")
         return value
 
-    def integers(self, key: str, least: int, most: int, default: tuple[int, ...]) -> tuple[int, ...]:
+    def integers(self, key: str, least: int, most: int, default: Sequence[int]) -> tuple[int, ...]:
         """A number, or an array of different ones."""
         self._known.add(key)
         value = self.data.get(key, list(default))

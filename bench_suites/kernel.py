@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import re
+import select
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -190,10 +194,15 @@ def found(kernel: Kernel, cache: str | None, folder: str = ".") -> Kernel:
             if os.path.exists(os.path.join(folder, words[0])):
                 why = "not executable"
             raise DescriptionError(f"kernel {kernel.name}: {words[0]}: {why}; give a program that can be started")
-        sha256, _ = digest.of_file(os.path.realpath(path), cache)
+        sha256, _ = digest.of_file(os.path.realpath(program_file(words, path)), cache)
         builds.append(Program((path, *words[1:]), path, sha256))
     version = version_of(kernel.convention, builds[0].words)
     return replace(kernel, builds=tuple(builds), version=version)
+
+
+def program_file(words: Sequence[str], path: str) -> str:
+    """The file that a command's behaviour stands in: of a control of ours its script, not what interprets it."""
+    return next((word for word in words if word.startswith(registry.HERE)), path)
 
 
 def program_path(name: str, folder: str) -> str | None:
@@ -213,19 +222,37 @@ def version_of(convention: Convention, words: Sequence[str]) -> str | None:
     """What a program says of its version; None where it says nothing, or nobody knows how to ask."""
     if not convention.version:
         return None
-    try:
-        asked = subprocess.run(
-            [*words, *convention.version],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=VERSION_PATIENCE_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    text = asked.stdout[:VERSION_BYTES_MAX].decode("utf-8", "replace")
+    text = _asked([*words, *convention.version]).decode("utf-8", "replace")
     if convention.version_pattern is None:
         return next((line.strip()[:VERSION_SHOWN] for line in text.splitlines() if line.strip()), None)
     seen = re.search(convention.version_pattern, text, re.M)
     return None if seen is None else seen[1][:VERSION_SHOWN]
+
+
+def _asked(argv: Sequence[str]) -> bytes:
+    """The beginning of what a command prints on both streams, as far as it comes in time; then it is killed."""
+    try:
+        asked = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError:
+        return b""
+    assert asked.stdout is not None
+    end = time.monotonic() + VERSION_PATIENCE_S
+    text = b""
+    with asked.stdout as pipe:
+        while len(text) < VERSION_BYTES_MAX and (left := end - time.monotonic()) > 0:
+            if not select.select([pipe], [], [], left)[0]:
+                break
+            part = os.read(pipe.fileno(), VERSION_BYTES_MAX)
+            if not part:
+                break
+            text += part
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(asked.pid, signal.SIGKILL)
+    asked.wait()
+    return text

@@ -174,8 +174,9 @@ def _entry(name: str, table: Table) -> Convention:
     table.finish()
     if not entry.programs and not entry.command and not entry.variable:
         table.fail(None, "has neither programs, variable nor command: how is it started?")
-    if "config" not in given and (entry.config or entry.threads_key):
-        table.fail("input", f"{given!r} has no configuration, but config or threads_key is set; write 'config'")
+    for key in ("config", "threads_key"):
+        if "config" not in given and key in table.data:
+            table.fail(key, f"of no use with input {given!r}, which has no configuration; write input = 'config'")
     for key in ("command", "arguments", "memory"):
         check_places(table, key, getattr(entry, key))
     return entry

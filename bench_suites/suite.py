@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from proofcost.bench_suites import call, counters, described, registry
+from proofcost.bench_suites import call, counters, described, families, registry
 from proofcost.bench_suites import kernel as kernels
 from proofcost.bench_suites.call import Sandbox
 from proofcost.bench_suites.described import DescriptionError, Table
@@ -32,6 +32,7 @@ DEFAULT_LIMITS = Limits(wall_ns=3600 * 10**9, memory_bytes=None, swap_bytes=0, f
 FILE_SIZE_LEAST = 1 << 20
 """The meter writes its record under this limit, too."""
 REPORTS = ("pairs", "growth", "contention", "calibration")
+EVERY_FAMILY = "*"
 AA_SUFFIX = "~aa"
 
 
@@ -226,7 +227,7 @@ def _from_folder(words: Sequence[str], folder: str) -> tuple[str, ...]:
     """The program's path, where it is one, from the suite's folder."""
     first = os.path.expanduser(words[0])
     if "/" in first and not first.startswith("{"):
-        first = os.path.join(folder, first)
+        first = os.path.normpath(os.path.join(folder, first))
     return (first, *words[1:])
 
 
@@ -243,11 +244,28 @@ def _workload(table: Table, folder: str) -> tuple[list[str], str | None]:
             table.fail("path", f"{described.shown(path)}: no such file or folder (looked in {folder})")
         specs = [full]
     else:
-        sizes = table.integers("n", 1, 10**9, ())
-        seed = table.integer("seed", 0, SEED_MAX, 0)
-        specs = [f"{family}:{n}:{seed}" for n in sizes]
+        specs = _generated(table, family)
     table.finish()
     return specs, None if says is None else f"{says}ed"
+
+
+def _generated(table: Table, name: str) -> list[str]:
+    """The specs of a generated family (`*`: of each) in the sizes `n`, else in the family's own ladder."""
+    seed = table.integer("seed", 0, SEED_MAX, 0)
+    if name != EVERY_FAMILY and name not in families.names():
+        table.fail("family", f"no family {described.shown(name)}{described.suggestion(name, families.names())}")
+    chosen = list(families.FAMILIES) if name == EVERY_FAMILY else [families.get(name)]
+    specs = []
+    for family in chosen:
+        called = family.name if name == EVERY_FAMILY else name
+        sizes = table.integers("n", 0, 10**12, family.ladder)
+        for at, size in enumerate(sizes):
+            try:
+                specs.append(f"{families.choose(called, size, seed).name}:{size}:{seed}")
+            except families.FamilyError as error:
+                element = at if isinstance(table.data.get("n"), list) else None
+                table.fail("n" if "n" in table.data else None, f"{error.what}; {error.cure}", element)
+    return specs
 
 
 def with_twin(found: Sequence[Kernel]) -> tuple[Kernel, ...]:

@@ -15,8 +15,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from rich.console import Console
-
+from proofcost import bench_reports
 from proofcost.bench_progress import Progress
 from proofcost.bench_suites import call, conduct, counters, described, quiet, registry, series, sessions, suite, work
 from proofcost.bench_suites import kernel as kernels
@@ -69,6 +68,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--save", metavar="NAME", help="keep the series under this name")
     add("--resume", action="store_true", help="go on where this series was interrupted")
     add("--shard", metavar="I/N", help="run part I of N of the plan")
+    add("-o", "--output", metavar="FILE", help="also write the chart: .svg, .pdf, .png (growth)")
     add("--dry-run", action="store_true", help="print the plan and what it takes; run nothing")
     add("-l", "--label", action="append", default=[], metavar="K=V", help="label every record")
     add("--kernels", action="append", default=[], metavar="FILE", help="kernels of your own (see docs/bench.md)")
@@ -101,6 +101,8 @@ def main(args: argparse.Namespace) -> int:
 def _bench(args: argparse.Namespace) -> int:
     known = registry.load(args.kernels, os.environ)
     asked = _asked(args, known)
+    if args.output is not None and (wrong := bench_reports.wrong_output(args.output, asked.settings.report)):
+        raise UsageError(wrong)
     labels = parse_labels(args.label)
     place = chosen_store(args.store)
     store.check_place(place, [])
@@ -304,7 +306,7 @@ def _run(args: argparse.Namespace, prepared: Prepared, labels: dict[str, Json], 
         records = sessions.records_of(prepared.place, session)
     finally:
         lock.close()
-    bench_table.render(records, Console())
+    bench_reports.show(prepared.series, prepared.place, records, args.output)
     if not finished:
         policy.say(f"bench: interrupted; what is done is kept (session {session}): the same call with --resume goes on")
         return INTERRUPTED

@@ -92,7 +92,8 @@ class Progress(Observer):
             alike.append(record)
             for work, trouble, line in found_troubles(alike):
                 if not self._told_once(work, f"{trouble.value} {line}"):
-                    self._say(f"VERDICTS: {trouble.value.upper()}: {inert_outside(work, 80, True)}: {line}", "bold red")
+                    told = inert_outside(f"{work}: {line}", 400, True)
+                    self._say(f"VERDICTS: {trouble.value.upper()}: {told}", "bold red")
 
     def _told_once(self, what: str, how: str) -> bool:
         """Whether this was told before; from now on it was."""

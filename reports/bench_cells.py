@@ -63,6 +63,12 @@ class Cell:
         return integer_at(self.records[0].started, "bench", "kernel_number") or 0
 
     @property
+    def place(self) -> tuple[str, int, str]:
+        """Where its workload stands among others."""
+        work = value_at(self.records[0].started, "bench", "workload")
+        return (text_at(work, "family") or self.key.work, integer_at(work, "n") or 0, self.key.work)
+
+    @property
     def twin_of(self) -> str | None:
         found = text_at(self.records[0].started, "bench", "twin_of")
         return None if found is None else plain(found)
@@ -189,7 +195,10 @@ def counted(records: Iterable[Record]) -> list[Record]:
 
 
 def cells(records: Iterable[Record]) -> list[Cell]:
-    """Cells by workload as planned, and by kernel as the suite lists them; what never came to an end has none."""
+    """Cells by workload (a family's by size) and by kernel as the suite lists them.
+
+    What never came to an end has none.
+    """
     found: dict[Key, Cell] = {}
     for record in counted(records):
         said = verdict(record)
@@ -198,8 +207,7 @@ def cells(records: Iterable[Record]) -> list[Cell]:
         cell = found.setdefault(key_of(record), Cell(key_of(record)))
         cell.records.append(record)
         cell.verdicts[said] += 1
-    works = {work: at for at, work in enumerate(dict.fromkeys(cell.key.work for cell in found.values()))}
-    return sorted(found.values(), key=lambda cell: (works[cell.key.work], cell.kernel_number))
+    return sorted(found.values(), key=lambda cell: (cell.place, cell.kernel_number))
 
 
 def by_stratum(found: Sequence[Cell]) -> Mapping[Stratum, list[Cell]]:

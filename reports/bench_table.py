@@ -56,7 +56,7 @@ def render(records: Sequence[Record], console: Console, floor_ns: int | None = N
         write(console, Text(""))
         for line in table.notes(records, floor_from):
             write_note(console, line)
-        _shout(found_troubles(records), console, ascii_only)
+        shout(records, console)
 
 
 class _Table:
@@ -67,7 +67,8 @@ class _Table:
         self.strata = by_stratum(found)
         self.several_threads = len({cell.key.threads for cell in found} - {None}) > 1
         self.several_at_once = len({cell.key.co_running for cell in found}) > 1
-        self.ratios: dict[tuple[str, str], list[float]] = {}
+        self.ratios: dict[tuple[str, str], list[Ratio]] = {}
+        self.twins = {cell.key.kernel for cell in found if cell.twin_of is not None}
         self.below_floor = False
         self.without_interval = False
         self.unlike = False
@@ -117,7 +118,7 @@ class _Table:
             return self.dash
         if found.low is None:
             self.without_interval = True
-        self.ratios.setdefault((cell.key.kernel, base.key.kernel), []).append(found.value)
+        self.ratios.setdefault((cell.key.kernel, base.key.kernel), []).append(found)
         return ratio_text(found)
 
     def _is_small(self, cell: Cell) -> bool:
@@ -129,12 +130,19 @@ class _Table:
             "n: repetitions that ended by themselves; wall, CPU, memory: their medians; spread: of the middle half of "
             "the walls, as a share of the median",
         ]
-        for (kernel, base), values in self.ratios.items():
-            if len(values) > 1:
-                mean = math.exp(math.fsum(map(math.log, values)) / len(values))
+        for (kernel, base), ratios in self.ratios.items():
+            name = " / ".join(inert_outside(one, NAME_SHOWN, self.ascii_only) for one in (kernel, base))
+            mean = math.exp(math.fsum(math.log(one.value) for one in ratios) / len(ratios))
+            over = f"geometric mean of the ratios of {plural(len(ratios), 'workload')}: {mean:.3f}"
+            if kernel in self.twins:
+                bounded = [one for one in ratios if one.low is not None and one.high is not None]
+                outside = sum(not (one.low or 0) <= 1 <= (one.high or 0) for one in bounded)
                 lines.append(
-                    f"{kernel} / {base}: geometric mean of the ratios of {plural(len(values), 'workload')}: {mean:.3g}"
+                    f"A/A, {name}: {over}; the interval leaves 1 out in {outside} of {len(bounded)}: so much does this "
+                    "host show where there is no difference"
                 )
+            elif len(ratios) > 1:
+                lines.append(f"{name}: {over}")
         if self.ratios:
             lines.append(
                 "ratio: of walls, to the first kernel, median over blocks [interval of at least 95 % for it]; what it "
@@ -183,7 +191,9 @@ def _disturbance_lines(records: Sequence[Record]) -> list[str]:
     return [f"{marked} of {plural(len(all_of), 'repetition')} began on a host that was not quiet ({reasons})"]
 
 
-def _shout(found: Sequence[tuple[str, Trouble, str]], console: Console, ascii_only: bool) -> None:
+def shout(records: Iterable[Record], console: Console) -> None:
+    """Print whatever is wrong with the verdicts, as loud as a terminal can."""
+    found, ascii_only = found_troubles(records), is_ascii(console)
     if not found:
         return
     write(console, Text(""))
@@ -192,7 +202,7 @@ def _shout(found: Sequence[tuple[str, Trouble, str]], console: Console, ascii_on
     head.stylize("bold red")
     write(console, head)
     for work, trouble, line in sorted(found, key=lambda one: rank.index(one[1])):
-        text = Text(f"  {trouble.value.upper()}: {inert_outside(work, 80, ascii_only)}: {line}")
+        text = Text(f"  {trouble.value.upper()}: {inert_outside(f'{work}: {line}', 400, ascii_only)}")
         if trouble in (Trouble.DISAGREE, Trouble.CHANGES):
             text.stylize("bold red")
         write(console, text)

@@ -1,0 +1,94 @@
+"""The end of a bench: the table that its suite asks for, its chart, and the floor of this host beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from proofcost.bench_suites import sessions
+from proofcost.bench_suites.series import Series
+from proofcost.harness.merged import Record, text_at
+from proofcost.reports import bench_table, calibration, contention, growth_table
+from proofcost.reports.bench_cells import MEMORY, WALL
+from proofcost.reports.inert import inert_outside
+
+CALIBRATION = "calibration"
+CHARTS = (".svg", ".pdf", ".png")
+CHARTED = ("growth",)
+"""Kinds of report that have a chart."""
+
+
+def wrong_output(path: str, report: str) -> str | None:
+    """Why a bench of this kind cannot write its chart there; None when it can."""
+    suffix = os.path.splitext(path)[1]
+    if suffix not in CHARTS:
+        return f"-o {path}: a chart's name ends in {', '.join(CHARTS)}"
+    if report not in CHARTED:
+        return f"-o {path}: only {', '.join(CHARTED)} has a chart; leave it out"
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        return f"-o {path}: no folder {folder}; make it first"
+    return None
+
+
+def floor(place: str, records: Sequence[Record]) -> tuple[int | None, str]:
+    """(median wall of a null program in the same sandbox on such a host, where it comes from)."""
+    own = calibration.floor_ns(records)
+    if own is not None:
+        return own, "null, in this bench"
+    here = records[0].started
+    for known in sessions.benches(place):
+        if known.suite != CALIBRATION:
+            continue
+        alike = [
+            record
+            for record in sessions.records_of(place, known.session)
+            if text_at(record.started, "host", "class") == text_at(here, "host", "class")
+            and text_at(record.started, "sandbox", "kind") == text_at(here, "sandbox", "kind")
+        ]
+        found = calibration.floor_ns(alike)
+        if found is not None:
+            return found, f"calibration {known.session}"
+    return None, ""
+
+
+def show(series: Series, place: str, records: Sequence[Record], output: str | None) -> None:
+    """Print the bench's table and write its chart. Nothing where nothing came to an end."""
+    console = Console()
+    if not records:
+        return
+    report = series.settings.report
+    floor_ns, floor_from = floor(place, records)
+    if report == "growth":
+        _growth(series, records, console, floor_ns, output)
+    elif report == "contention":
+        contention.render(records, console)
+    elif report == CALIBRATION:
+        calibration.render(records, console)
+    else:
+        bench_table.render(records, console, floor_ns, floor_from)
+        return
+    bench_table.shout(records, console)
+
+
+def _growth(
+    series: Series, records: Sequence[Record], console: Console, floor_ns: int | None, output: str | None
+) -> None:
+    try:
+        from proofcost.reports.growth import growths
+
+        wall = growths(records, WALL, "ns", floor_ns)
+        memory = growths(records, MEMORY, "bytes", None)
+        growth_table.render([("wall", "ns", wall), ("memory", "bytes", memory)], console, floor_ns)
+        if output is not None:
+            from proofcost.reports.growth_chart import draw
+
+            draw(wall, output, f"{series.settings.name}: wall against n", floor_ns)
+            console.print(Text(f"chart: {inert_outside(output, 200)}"), soft_wrap=True)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("proofcost"):
+            raise
+        console.print(Text(f"no exponents: {error.name} is not here: pip install 'proofcost[reports]'"))

@@ -1,0 +1,95 @@
+"""Growth as a picture: cost against size, both logarithmic, one panel for each family, one colour for each kernel.
+
+The same records give the same bytes. Needs matplotlib (extra `reports`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from proofcost.reports.growth import Growth
+from proofcost.reports.growth_table import interval_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SUFFIXES = (".svg", ".pdf", ".png")
+COLUMNS_MOST = 3
+PANEL_INCHES = (4.2, 3.2)
+# Told apart also by people who see no colours well (Okabe and Ito, 2008), and by their marks.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+MARKS = ("o", "s", "D", "v", "P", "X", "*")
+SALT = "proofcost"
+
+
+def draw(growths: Sequence[Growth], file: str, title: str, floor: float | None, unit: str = "ns") -> None:
+    """Write the chart; its format is that of the suffix. Raises OSError."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    families = list(dict.fromkeys(growth.family for growth in growths))
+    kernels = list(dict.fromkeys(growth.kernel for growth in growths))
+    columns = min(COLUMNS_MOST, max(1, len(families)))
+    rows = max(1, math.ceil(len(families) / columns))
+    # Ids and dates in it would make two equal charts differ; letters as outlines hang on no font of the reader's.
+    with matplotlib.rc_context({"svg.hashsalt": SALT, "svg.fonttype": "path", "font.size": 8}):
+        figure = Figure(figsize=(PANEL_INCHES[0] * columns, PANEL_INCHES[1] * rows + 0.4), layout="constrained")
+        figure.suptitle(title)
+        panels: Any = figure.subplots(rows, columns, squeeze=False)
+        for at, panel in enumerate(panels.flat):
+            if at < len(families):
+                _panel(
+                    panel, families[at], [one for one in growths if one.family == families[at]], kernels, floor, unit
+                )
+            else:
+                panel.axis("off")
+        metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {"Software": None}}
+        suffix = next(one for one in SUFFIXES if file.endswith(one))
+        figure.savefig(file, metadata=metadata[suffix])
+
+
+def _panel(
+    panel: Axes, family: str, growths: Sequence[Growth], kernels: Sequence[str], floor: float | None, unit: str
+) -> None:
+    scale = 1e9 if unit == "ns" else 1e6
+    panel.set_xscale("log")
+    panel.set_yscale("log")
+    panel.set_title(family)
+    panel.set_xlabel("n")
+    panel.set_ylabel("s" if unit == "ns" else "MB")
+    panel.grid(visible=True, which="major", linewidth=0.3)
+    if floor is not None:
+        panel.axhline(floor / scale, color="grey", linestyle=":", linewidth=1)
+        panel.text(0.01, floor / scale, "floor", transform=panel.get_yaxis_transform(), va="bottom", color="grey")
+    for growth in growths:
+        at = kernels.index(growth.kernel)
+        colour, mark = COLOURS[at % len(COLOURS)], MARKS[at % len(MARKS)]
+        label = growth.kernel
+        if growth.fit is not None:
+            label += f": {growth.fit.exponent:.2f} [{interval_text(growth.fit)}]"
+            sizes = [point.n for point in growth.points]
+            line = [math.exp(growth.fit.constant) * n**growth.fit.exponent / scale for n in (min(sizes), max(sizes))]
+            panel.plot((min(sizes), max(sizes)), line, color=colour, linewidth=0.8)
+        for kind, points in _kinds(growth).items():
+            if points:
+                panel.plot(
+                    [point.n for point in points],
+                    [point.value / scale for point in points],
+                    linestyle="none",
+                    marker="^" if kind == "stopped" else mark,
+                    color=colour,
+                    markerfacecolor=colour if kind == "value" else "none",
+                    markersize=5,
+                )
+        panel.plot([], [], color=colour, marker=mark, label=label)
+    panel.legend(fontsize=7, frameon=False)
+
+
+def _kinds(growth: Growth) -> dict[str, list[Any]]:
+    """Points by how they are drawn: values filled, those below the floor hollow, stopped ones as arrows up."""
+    found: dict[str, list[Any]] = {"value": [], "small": [], "stopped": []}
+    for point in growth.points:
+        found["stopped" if point.censored else "small" if point.below_floor else "value"].append(point)
+    return found
