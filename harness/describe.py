@@ -5,7 +5,7 @@ import sys
 
 from proofcost.harness import digest, host, libc, limits, procfs, record, spawn
 from proofcost.harness.clock import clocks
-from proofcost.harness.plan import KIND_NONE, Plan
+from proofcost.harness.plan import HIDDEN, KIND_NONE, Plan
 from proofcost.harness.record import Json
 from proofcost.harness.version import METRIC_DEFINITIONS, SCHEMA, VERSION
 
@@ -197,7 +197,10 @@ def _target(plan: Plan, cache: str | None) -> Json:
             "reason": "not told by the command line",
         }
     named: dict[str, Json] = {"name": record.escape_text(os.path.basename(plan.target[0]))}
-    named.update(_program(plan.target[0], cache))
+    if plan.target_file == HIDDEN:
+        named.update({"path": None, "size_bytes": None, "sha256": None, "reason": "which file it is there is not seen"})
+    else:
+        named.update(_program(plan.target_file or plan.target[0], cache))
     return named
 
 
@@ -220,10 +223,11 @@ def _kernel(plan: Plan) -> Json:
 
 
 def _inputs(plan: Plan) -> list[Json]:
-    """Sizes of the regular files that were granted one by one: the export, its configuration."""
+    """Sizes of the regular files that were granted one by one: the export, its configuration; not the program."""
     seen: list[Json] = []
+    program = plan.target_file or (plan.target[0] if plan.target else None)
     for path in plan.sandbox.readable or plan.target[1:]:
-        if path != "/" and os.path.isfile(path):
+        if path not in ("/", program) and os.path.isfile(path):
             seen.append({"path": record.escape_text(path), "size_bytes": _size(path)})
         if len(seen) == INPUTS_MAX:
             break

@@ -21,6 +21,11 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 HIDDEN_SLACK_BYTES = 256 * 1024
 
 COUNTERS_LOST = "counters_lost_a_task: more CPU was used than they saw (a set-user-id or unreadable program was run)"
+_DROPPED = (
+    "the kernel counts and stamps nothing from the exec of {} on, which is set-user-id or not readable by its user"
+)
+_MAY_LACK = "{} and what it started may not be counted: the kernel drops counters at the exec of a set-user-id program"
+UNWAITED = "the sandbox does not wait for what ran in it, so the wait status knows only the sandbox itself"
 STRAGGLERS = "what outlived the command still adds to it"
 _NAME_MAX = 15
 _BY_WAIT, _PEAK_BY_WAIT = "wait4 rusage", "wait4 ru_maxrss"
@@ -40,29 +45,45 @@ def put(figures: Figures, name: str, value: int | None, unit: str, method: str, 
 
 
 class Reached:
-    """When the command and the program in it started, from exec stamps."""
+    """When the command and the program in it started, from exec stamps.
 
-    __slots__ = ("command_ns", "method", "program_ns", "program_reached", "reason")
+    `dropped_at` names the program at whose exec the kernel dropped counters and stamps: the command or its sandbox.
+    `may_lack` names another one of which that may be true (or it ended at once).
+    """
+
+    __slots__ = ("command_ns", "dropped_at", "may_lack", "method", "program_ns", "program_reached", "reason")
 
     def __init__(self) -> None:
         self.command_ns: int | None = None
         self.program_ns: int | None = None
         self.program_reached: bool | None = None
+        self.dropped_at: str | None = None
+        self.may_lack: str | None = None
         self.method = "first exec stamp"
         self.reason = "where the program starts was not looked for"
 
 
-def find_program(stamps: list[perf.ExecStamp], pid: int, target: bytes | None, sandboxed: bool, lost: int) -> Reached:
+def find_program(
+    stamps: list[perf.ExecStamp],
+    pid: int,
+    target: bytes | None,
+    sandboxed: bool,
+    lost: int,
+    command: str | None = None,
+) -> Reached:
     """The start of the command (first stamp) and of the program in it (first later stamp that carries its name).
 
     A stamp of the command's own process is preferred: sandboxes that exec in place keep it, and helpers that they start
-    to look at the program (ldd) do not.
+    to look at the program (ldd) do not. `command` is the command's file.
     """
     found = Reached()
     if not stamps:
         found.reason = "no exec was stamped"
         return found
     found.command_ns = stamps[0].time_ns
+    found.dropped_at = _dropped_at(stamps, command, sandboxed)
+    if found.dropped_at is None:
+        found.may_lack = next((record.escape(stamp.name) for stamp in stamps if stamp.shed), None)
     if target is None:
         found.reason = "the command line does not tell which program runs in the sandbox"
         return found
@@ -76,6 +97,10 @@ def find_program(stamps: list[perf.ExecStamp], pid: int, target: bytes | None, s
     if own or later:
         found.program_ns = (own or later)[0].time_ns
         found.program_reached = True
+        found.may_lack, found.dropped_at = found.may_lack or found.dropped_at, None
+        return found
+    if found.dropped_at is not None:
+        found.reason = _DROPPED.format(found.dropped_at)
         return found
     found.reason = f"no exec of {record.escape(name)} was stamped"
     if lost:
@@ -83,6 +108,19 @@ def find_program(stamps: list[perf.ExecStamp], pid: int, target: bytes | None, s
     else:
         found.program_reached = False
     return found
+
+
+def _dropped_at(stamps: list[perf.ExecStamp], command: str | None, sandboxed: bool) -> str | None:
+    """At whose exec the kernel dropped our events, if it did.
+
+    A program that ends at once looks the same; no sandbox does, and of another command its file must say so too.
+    """
+    shed = next((stamp for stamp in stamps if stamp.shed), None)
+    if shed is not None and sandboxed:
+        return record.escape(shed.name)
+    if command is None or (shed is not stamps[0] and len(stamps) > 1) or not perf.loses_counters(command):
+        return None
+    return record.escape(stamps[0].name)
 
 
 def walls(
@@ -143,23 +181,54 @@ def cpu_allowance(cpu_ns: int, faults_count: int) -> int:
     return CPU_SLACK_NS + cpu_ns * CPU_SLACK_PERCENT // 100 + TEARDOWN_NS_PER_GIB * faults_count * _PAGE_BYTES // _GIB
 
 
-def counters(figures: Figures, counted: dict[str, Json], before_exec_ns: int) -> None:
+def counters(
+    figures: Figures,
+    counted: dict[str, Json],
+    before_exec_ns: int,
+    dropped_at: str | None = None,
+    may_lack: str | None = None,
+) -> None:
     """Perf figures; a lower bound when the CPU truth shows that the kernel dropped them from a task.
 
-    It does so when a task runs a set-user-id program or one that its user may not read. `before_exec_ns` is the CPU
-    that our child used until its exec: in the CPU truth, not in the counters.
+    It does so when a task runs a set-user-id program or one that its user may not read; where that was the command
+    itself or its sandbox (`dropped_at`) there is no figure, and `may_lack` names a program of which it may be true.
+    `before_exec_ns` is the CPU that our child used until its exec: in the CPU truth, not in the counters.
     """
     for name, figure in counted.items():
         if isinstance(figure, dict):
             figures[name] = figure
+            if dropped_at is not None and figure["value"] is not None:
+                figures[name] = unavailable(str(figure["unit"]), str(figure["method"]), _DROPPED.format(dropped_at))
+    if may_lack is not None:
+        _mark(figures, tuple(counted), LOWER_BOUND, _MAY_LACK.format(may_lack))
     clock = figures.get("task_clock", {}).get("value")
     truth = figures["cpu_tree"]["value"] if figures["cpu_tree"]["value"] is not None else figures["cpu_waited"]["value"]
     faults = figures.get("page_faults", {}).get("value")
     faults_count = faults if isinstance(faults, int) else 0
     # Twice: the exec itself costs about as much, and counters start in it. On a slow host both are milliseconds.
     missed = 2 * before_exec_ns + cpu_allowance(clock if isinstance(clock, int) else 0, faults_count)
-    if isinstance(clock, int) and isinstance(truth, int) and truth > clock + missed:
+    if not isinstance(clock, int) or not isinstance(truth, int):
+        return
+    if truth > clock + missed:
         _mark(figures, tuple(counted), LOWER_BOUND, COUNTERS_LOST)
+    elif figures["cpu_tree"]["value"] is None and clock > truth + cpu_allowance(truth, faults_count):
+        _mark(figures, _CPU_NAMES[:3], LOWER_BOUND, "the counters saw more: descendants that nobody waited for")
+
+
+def unwaited(figures: Figures, sandbox_waits: bool) -> None:
+    """What only the wait status tells lacks those that nobody waited for; a sandbox may be known to wait for none."""
+    cpu = figures["cpu_waited"]
+    if sandbox_waits and cpu["status"] != LOWER_BOUND:
+        return
+    why = str(cpu["reason"]) if cpu["status"] == LOWER_BOUND else UNWAITED
+    for name in (*_CPU_NAMES[:3], "io_read_bytes_waited", "io_write_bytes_waited", "memory_peak_process"):
+        figure = figures.get(name)
+        if figure is None:
+            continue
+        if figure["value"] is not None and figure["status"] == MEASURED:
+            _mark(figures, (name,), LOWER_BOUND, why)
+        elif name == "memory_peak_process" and figure["value"] is None:  # "at most ours" holds for what was waited for
+            figure["reason"] = f"{why}; ended before the first sample"
 
 
 def memory(

@@ -46,6 +46,8 @@ def _difference(name: str, whole: Record, calls: Sequence[Record], figure: str) 
     doubtful = next((part.status for part in (total, *known) if part.status == "contradicted"), None)
     if doubtful is not None:
         return Measurement(name, value, "ns", method, "contradicted", f"{figure} of a part is contradicted")
+    if (unknown or low) and total.status == "lower_bound":
+        return _unavailable(name, "ns", f"{figure} of the whole and of its calls are lower bounds: no bound is left")
     if unknown or low:
         reason = f"{figure} is missing for {unknown} and a lower bound for {low} of {len(parts)} calls"
         return Measurement(name, value, "ns", method, "upper_bound", reason)
@@ -54,6 +56,7 @@ def _difference(name: str, whole: Record, calls: Sequence[Record], figure: str) 
     return Measurement(name, value, "ns", method, "derived", None)
 
 
+_CPU_WAYS = ("cpu_tree", "cpu_waited", "task_clock")
 _BEST_FIRST = ("derived", "lower_bound", "upper_bound", "contradicted", "unavailable")
 
 
@@ -85,7 +88,7 @@ def judge_self(records: Sequence[Record]) -> JudgeSelf | None:
         wall = _difference("wall_judge_self", whole, calls, "wall_command")
     cpu = whole.measurement("cpu_judge_self")
     if cpu is None or cpu.value is None:
-        ways = [_difference("cpu_judge_self", whole, calls, figure) for figure in ("cpu_tree", "cpu_waited")]
+        ways = [_difference("cpu_judge_self", whole, calls, figure) for figure in _CPU_WAYS]
         cpu = min(ways, key=lambda way: _BEST_FIRST.index(way.status))
     no_memory = "needs cgroups: a peak cannot be found by subtraction"
     memory = whole.measurement("memory_peak_judge_self") or _unavailable("memory_peak_judge_self", "bytes", no_memory)

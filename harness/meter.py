@@ -172,7 +172,8 @@ class Meter:
         plan = self.plan
         self.mended = store.check_place(plan.store, plan.sandbox.writable, plan.sandbox.unrestricted)
         if plan.session is None:
-            found = session.find(plan.store, [os.fsencode(argument) for argument in plan.argv[1:]])
+            inner = ["--", *plan.target] if plan.sandbox.kind != KIND_NONE and plan.target else []
+            found = session.find(plan.store, _raw(plan.argv[1:]), _raw(inner))
             self.session = found.session
             return found.known_by
         self.session = plan.session
@@ -407,7 +408,12 @@ class Meter:
         reached = self._step(
             "figures",
             lambda: figures.find_program(
-                stamps, child.pid, None if target is None else os.fsencode(target), sandboxed, lost
+                stamps,
+                child.pid,
+                None if target is None else os.fsencode(target),
+                sandboxed,
+                lost,
+                spawn.find_program(plan.argv[0]),
             ),
             figures.Reached(),
         )
@@ -424,9 +430,12 @@ class Meter:
         for do in (
             lambda: figures.walls(table, reached, self.exit_ns, started, name, stamps_why),
             lambda: figures.cpu(table, usage, user, system, faults_count, why),
-            lambda: figures.counters(table, counted, child.before_exec_ns),
+            lambda: figures.counters(
+                table, counted, child.before_exec_ns, reached.dropped_at, reached.may_lack or plan.uncounted
+            ),
             lambda: figures.memory(table, usage, self.sampler, maxrss, self.own_peak, why),
             lambda: figures.input_output(table, usage, self.io_before, io_after),
+            lambda: figures.unwaited(table, plan.sandbox.waits),
             lambda: figures.disk(table, self.sampler),
         ):
             self._step("figures", do, None)
@@ -621,6 +630,10 @@ class Meter:
             self.stamps.close()
         except BaseException as error:
             self._fault("abandon", error)
+
+
+def _raw(words: list[str]) -> list[bytes]:
+    return [os.fsencode(word) for word in words]
 
 
 def _wake(meter: int, command: int) -> None:

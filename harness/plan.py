@@ -12,17 +12,24 @@ KIND_NONE = "none"
 UNKNOWN = "unknown"
 # The record's `ids`, all null for a call that is part of no planned series.
 IDS = ("build", "block", "order", "iteration", "warmup")
+# A file inside a sandbox that nobody outside can tell: no path has a NUL.
+HIDDEN = "\0"
 
 
 class Sandbox:
-    """The sandbox in a command line. `writable` and `readable` are the paths its arguments grant, as given."""
+    """The sandbox in a command line.
 
-    __slots__ = ("best_effort", "kind", "readable", "unrestricted", "writable")
+    `writable` and `readable` are the paths its arguments grant, as given; `waits` tells whether it waits for all that
+    ran in it, so that its wait status counts them.
+    """
+
+    __slots__ = ("best_effort", "kind", "readable", "unrestricted", "waits", "writable")
 
     def __init__(self, kind: str = KIND_NONE) -> None:
         self.kind = kind
         self.best_effort = False
         self.unrestricted = False
+        self.waits = True
         self.writable: list[str] = []
         self.readable: list[str] = []
 
@@ -36,7 +43,7 @@ class Plan:
         "judge_config", "kernel_config", "kernel_name", "kernel_threads_count", "kill_stragglers", "labels",
         "memory_limit_bytes", "meter_digest", "notes", "phase_given", "phase_known_by", "phase_understood", "sandbox",
         "seal_key", "session", "source_path", "store", "strict", "subject_module", "swap_limit_bytes", "target",
-        "timeout_ns", "user",
+        "target_file", "timeout_ns", "uncounted", "user",
     )  # fmt: skip
 
     def __init__(self, argv: list[str], entrance: str) -> None:
@@ -48,6 +55,8 @@ class Plan:
         self.sandbox = Sandbox()
         # The program inside the sandbox with its arguments; empty when the command line does not tell.
         self.target: list[str] = []
+        # Its file on the host, where the name alone does not tell; HIDDEN where nothing does.
+        self.target_file: str | None = None
         self.subject_module: str | None = None
         self.source_path: str | None = None
         self.kernel_name: str | None = None
@@ -78,5 +87,7 @@ class Plan:
         self.user: User | None = None
         self.door: Door | None = None
         self.seal_key: bytes | None = None
+        # A program that the command is to start and below which the kernel counts nothing.
+        self.uncounted: str | None = None
         # What could not be understood; becomes the record's faults.
         self.notes: list[str] = []

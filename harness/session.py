@@ -30,8 +30,12 @@ class Found:
         self.known_by = known_by
 
 
-def find(store: str, own_argv: list[bytes]) -> Found:
-    """The session of this call. `own_argv` are the arguments of this very call (without the program)."""
+def find(store: str, own_argv: list[bytes], inner: list[bytes] | None = None) -> Found:
+    """The session of this call.
+
+    `own_argv` are the arguments of this very call (without the program), `inner` those that a wrapper which changes the
+    sandbox's options passes on all the same: the command in it.
+    """
     boot, namespace = procfs.boot_id(), procfs.pid_namespace()
     judge: str | None = None
     pid = os.getppid()
@@ -45,7 +49,7 @@ def find(store: str, own_argv: list[bytes]) -> Found:
         candidate = session_id(pid, ticks, boot, namespace)
         if os.path.exists(f"{store}/sessions/{candidate}/{SESSION_FILE}"):
             return Found(candidate, "run")
-        if judge is None and not _is_wrapper(pid, own_argv):
+        if judge is None and not _is_wrapper(pid, own_argv, inner or own_argv):
             judge = candidate
         pid = parent
     if judge is None:
@@ -54,10 +58,10 @@ def find(store: str, own_argv: list[bytes]) -> Found:
     return Found(judge, "ancestor")
 
 
-def _is_wrapper(pid: int, own_argv: list[bytes]) -> bool:
+def _is_wrapper(pid: int, *own: list[bytes]) -> bool:
     """Whether a process merely passes this call on: its command line ends in this call's own arguments."""
     line = procfs.command_line(pid)
-    return bool(own_argv) and line is not None and len(line) > len(own_argv) and line[-len(own_argv) :] == own_argv
+    return line is not None and any(words and len(line) > len(words) and line[-len(words) :] == words for words in own)
 
 
 def is_launcher(pid: int) -> bool:

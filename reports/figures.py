@@ -46,8 +46,11 @@ def wall(record: Record) -> Figure:
 
 
 def cpu(record: Record) -> Figure:
-    """`cpu_tree`; where it is missing `cpu_waited`, which lacks what nobody waited for."""
-    return _first(record, "cpu_tree", "cpu_waited", "CPU of waited-for processes only")
+    """`cpu_tree`; where it is missing `cpu_waited`, which lacks what nobody waited for, else what the counters saw."""
+    clock, waited = record.measurement("task_clock"), record.measurement("cpu_waited")
+    if waited is None or waited.status != "lower_bound" or clock is None or clock.status != "measured":
+        return _first(record, "cpu_tree", "cpu_waited", "CPU of waited-for processes only")
+    return _first(record, "cpu_tree", "task_clock", "CPU by perf, exits' teardown not in it")
 
 
 def memory(record: Record) -> Figure:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from proofcost.harness import figures, perf
 from proofcost.harness.figures import Figures
 from proofcost.harness.perf import ExecStamp
-from proofcost.harness.record import measurement, unavailable
+from proofcost.harness.record import Json, measurement, unavailable
 from proofcost.harness.sample import Disk, Sampler
 from proofcost.harness.usage import Usage
 
@@ -217,6 +217,76 @@ def test_the_wrapper_itself_is_not_the_program() -> None:
 
 def test_names_are_compared_as_far_as_the_kernel_keeps_them() -> None:
     assert reached(stamps("landrun", "a-program-with-"), "a-program-with-a-long-name") == (1000, 1001, True)
+
+
+def test_a_sandbox_at_whose_exec_the_events_were_dropped_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = stamps("around", "bwrap")
+    found[1].shed = True
+    seen = figures.find_program(found, 7, b"lake", True, 0)
+    assert (seen.program_reached, seen.program_ns, seen.dropped_at) == (None, None, "bwrap")
+    assert "bwrap" in seen.reason
+    # A program that ended at once is not taken for it: it was found.
+    found = stamps("bwrap", "lake")
+    found[1].shed = True
+    seen = figures.find_program(found, 7, b"lake", True, 0)
+    assert (seen.program_reached, seen.dropped_at, seen.may_lack) == (True, None, "lake")
+    # Nor is a command without a sandbox, unless its file says so too.
+    for loses, expected in ((False, (None, "sudo")), (True, ("sudo", None))):
+        monkeypatch.setattr(perf, "loses_counters", lambda path, said=loses: said)
+        found = stamps("sudo")
+        found[0].shed = True
+        seen = figures.find_program(found, 7, b"sudo", False, 0, "/bin/sudo")
+        assert (seen.program_reached, (seen.dropped_at, seen.may_lack)) == (True, expected)
+
+
+def test_the_file_alone_tells_where_no_exec_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under load the record of the exit can come later than any that the kernel writes at once."""
+    monkeypatch.setattr(perf, "loses_counters", lambda path: True)
+    seen = figures.find_program(stamps("bwrap"), 7, b"lake", True, 0, "/bin/bwrap")
+    assert (seen.program_reached, seen.dropped_at) == (None, "bwrap")
+    seen = figures.find_program(stamps("bwrap", "sh"), 7, b"lake", True, 0, "/bin/bwrap")
+    assert (seen.program_reached, seen.dropped_at) == (False, None), "stamps followed: nothing was dropped"
+
+
+def test_dropped_counters_are_no_figures_and_doubtful_ones_are_bounds() -> None:
+    for dropped, lacking, expected in (("bwrap", None, "unavailable"), (None, "bwrap", "lower_bound")):
+        table = cpu(800 * MS, 1)
+        counts: dict[str, Json] = {"task_clock": measurement(800 * MS, "ns", "m")}
+        counts["cycles:u"] = unavailable("count", "m", "why")
+        figures.counters(table, counts, 0, dropped, lacking)
+        assert status(table, "task_clock") == expected
+        assert "bwrap" in str(table["task_clock"]["reason"])
+        assert table["cycles:u"]["reason"] == "why"
+
+
+def test_without_a_cgroup_the_counters_tell_what_nobody_waited_for() -> None:
+    for clock, expected in ((104 * MS, "measured"), (300 * MS, "lower_bound")):
+        table = cpu(None, 100 * MS)
+        figures.counters(table, {"task_clock": measurement(clock, "ns", "m")}, 0)
+        assert (status(table), status(table, "task_clock")) == (expected, "measured")
+
+
+@pytest.mark.parametrize(("waits", "tree", "bound"), [(True, 101, False), (False, 101, True), (True, 800, True)])
+def test_what_only_the_wait_status_tells_is_a_bound_where_some_were_not_waited_for(
+    waits: bool, tree: int, bound: bool
+) -> None:
+    table = cpu(tree * MS, 100 * MS)
+    figures.memory(table, None, sampler(), 300 << 20, 10 << 20, "no cgroup")
+    figures.input_output(table, None, {"read_bytes": 1, "write_bytes": 2}, {"read_bytes": 5, "write_bytes": 7})
+    figures.unwaited(table, waits)
+    for name in ("cpu_waited", "cpu_waited_user", "memory_peak_process", "io_read_bytes_waited"):
+        assert status(table, name) == ("lower_bound" if bound else "measured"), name
+        assert bool(table[name]["reason"]) is bound
+    assert table["io_write_bytes_waited"]["value"] == 5
+
+
+def test_a_hidden_peak_is_at_most_ours_only_where_all_were_waited_for() -> None:
+    for waits in (True, False):
+        table = cpu(None, 100 * MS)
+        figures.memory(table, None, sampler(), 5 << 20, 10 << 20, "no cgroup")
+        figures.unwaited(table, waits)
+        assert table["memory_peak_process"]["value"] is None
+        assert ("at most our own" in str(table["memory_peak_process"]["reason"])) is waits
 
 
 def test_lost_stamps_prove_nothing() -> None:

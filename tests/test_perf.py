@@ -58,6 +58,57 @@ def test_forks_and_exits_are_passed_over() -> None:
     assert names(fork() + comm(b"a") + fork(4) + comm(b"b")) == [b"a", b"b"]
 
 
+def exited(pid: int, time_ns: int, tid: int | None = None) -> bytes:
+    """A PERF_RECORD_EXIT as the kernel writes it."""
+    thread = pid if tid is None else tid
+    return struct.pack("<IHH", 4, 0, 48) + struct.pack("<IIIIQIIQ", pid, 1, thread, 1, time_ns, pid, thread, time_ns)
+
+
+def shed_by(data: bytes) -> list[bytes]:
+    exits: dict[int, int] = {}
+    stamps, _ = perf.parse_ring(data, exits)
+    perf.mark_shed(stamps, exits)
+    return [stamp.name for stamp in stamps if stamp.shed]
+
+
+def test_a_process_whose_exit_follows_its_exec_at_once_shed_its_events() -> None:
+    late = 10**6 + perf.SHED_WITHIN_NS
+    execs = (
+        comm(b"sh", pid=5, time_ns=1000) + comm(b"bwrap", pid=7, time_ns=10**6) + comm(b"lake", pid=9, time_ns=10**6)
+    )
+    assert shed_by(execs + exited(7, 10**6 + 4000) + exited(5, 10**7) + exited(9, late)) == [b"bwrap"]
+    assert shed_by(execs + exited(7, 10**6 + 4000, tid=8) + exited(9, late)) == [], "a thread's exit is no process's"
+    assert shed_by(execs) == [], "nothing is said of what still runs"
+    again = exited(7, 500) + comm(b"bwrap", pid=7, time_ns=10**6)
+    assert shed_by(again) == [], "an exit before the exec was another process"
+
+
+def test_of_several_execs_in_one_process_only_the_last_can_shed() -> None:
+    data = comm(b"script", pid=7, time_ns=1000) + comm(b"bwrap", pid=7, time_ns=10**6) + exited(7, 10**6 + 1)
+    assert shed_by(data) == [b"bwrap"]
+
+
+def test_whose_exec_loses_counters(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text("")
+    program.chmod(0o755)
+    assert not perf.loses_counters(str(program))
+    assert not perf.loses_counters(str(tmp_path / "none"))
+    program.chmod(0o4755)
+    assert not perf.loses_counters(str(program)), "its owner becomes nobody else"
+
+
+def test_whose_exec_loses_counters_of_another_user(as_root: None, tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text("")
+    if os.statvfs(tmp_path).f_flag & os.ST_NOSUID:
+        pytest.skip("mounted nosuid")
+    os.chown(program, NOBODY, NOBODY)
+    for mode, expected in ((0o755, False), (0o4755, True), (0o2755, True), (0o2745, False)):
+        program.chmod(mode)
+        assert perf.loses_counters(str(program)) is expected, oct(mode)
+
+
 @pytest.mark.parametrize("length", range(1, 16))
 def test_names_of_every_length_come_out_whole(length: int) -> None:
     name = b"abcdefghijklmnop"[:length]

@@ -868,6 +868,23 @@ def test_judge_self_falls_back_to_waited_cpu() -> None:
     assert found.cpu.method.startswith("cpu_waited")
 
 
+def test_judge_self_of_lower_bounds_is_no_bound_and_the_counters_tell_it() -> None:
+    low = made.figure(4, "ns", "lower_bound", "not waited for")
+    missing = made.figure(None, "ns", "unavailable", "no cgroup")
+
+    def both(clock: int | None) -> dict[str, Any]:
+        seen = missing if clock is None else made.figure(clock)
+        return {"cpu_tree": missing, "cpu_waited": low, "task_clock": seen}
+
+    found = judge_self(records(*timed("w", 0, 100, 0, "whole", **both(90)), *timed("a", 10, 20, 0, **both(30))))
+    assert found is not None
+    assert (found.cpu.value, found.cpu.status) == (60, "derived")
+    assert found.cpu.method.startswith("task_clock")
+    found = judge_self(records(*timed("w", 0, 100, 0, "whole", **both(None)), *timed("a", 10, 20, 0, **both(None))))
+    assert found is not None
+    assert (found.cpu.value, found.cpu.status) == (None, "unavailable")
+
+
 def test_judge_self_is_an_upper_bound_beside_an_incomplete_call() -> None:
     found = judge_self(records(*timed("w", 0, 100, 90, "whole"), made.started("a", "build", 10)))
     assert found is not None
