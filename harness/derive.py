@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from proofcost.harness.decode import Problem, ProblemKind, plain, unescape
-from proofcost.harness.merged import Record, integer_at, text_at, value_at
+from proofcost.harness.merged import Record, integer_at, start_order, text_at, value_at
 from proofcost.harness.running import MeterState
 
 SOLUTION_PHASES = frozenset({"build", "export", "check", "checker"})
@@ -97,8 +97,44 @@ def _side(record: Record, config: Mapping[str, Any] | None, order: Mapping[str, 
     return None, None
 
 
+def _runs(records: Iterable[Record]) -> list[list[Record]]:
+    """The calls of each comparator of a session: a batch starts one after the other, or several at once.
+
+    Each has calls of its own process; where a script stands between, that script's are one or two calls and tell
+    nothing, and each run starts at its resolve.
+    """
+    of_parent: dict[Any, list[Record]] = {}
+    for record in records:
+        of_parent.setdefault(value_at(record.started, "process", "parent_pid"), []).append(record)
+    scripts = [group for group in of_parent.values() if len(_modules(group)) < 2]
+    runs: list[list[Record]] = []
+    rest = sorted((one for group in scripts for one in group), key=start_order)
+    for group in (*(group for group in of_parent.values() if len(_modules(group)) > 1), rest):
+        runs.append([])
+        for record in group:
+            if record.phase_understood == "resolve":
+                runs.append([])
+            runs[-1].append(record)
+    return runs
+
+
+def _modules(records: Iterable[Record]) -> set[str]:
+    return {plain(one.module) for one in records if one.module is not None}
+
+
+def _orders(records: Iterable[Record]) -> dict[str, Mapping[str, str]]:
+    """`_sides_by_order` of its run, by invocation. A run that only one module was reached in is read like others."""
+    runs = [(run, _sides_by_order(run)) for run in _runs(records)]
+    known: dict[str, set[str]] = {}
+    for _, order in runs:
+        for module, side in order.items():
+            known.setdefault(module, set()).add(side)
+    common = {module: sides.pop() for module, sides in known.items() if len(sides) == 1}
+    return {record.invocation: order or common for run, order in runs for record in run}
+
+
 def _sides_by_order(records: Iterable[Record]) -> dict[str, str]:
-    """Side by module where only the order of the calls tells it: comparators build the challenge first.
+    """Side by module where only the order of the calls of one run tells it: comparators build the challenge first.
 
     Two modules are needed, no more; one alone may be either side, three or more are not a comparator's doing.
     """
@@ -150,12 +186,12 @@ def _beside(record: Record, others: Iterable[Record]) -> tuple[str, ...]:
 def derive(records: Sequence[Record], session_labels: Mapping[str, str] | None = None) -> tuple[Record, ...]:
     """The records of one session with their derived fields filled in."""
     whole = whole_of(records)
-    config, order = judge_config(whole), _sides_by_order(records)
+    config, orders = judge_config(whole), _orders(records)
     outlived = [one for one in records if one.finished is None or integer_at(one.finished, "stragglers", "count")]
     common = {**(session_labels or {}), **(labels_of(whole.started.get("labels")) if whole is not None else {})}
     made: list[Record] = []
     for record in records:
-        side, side_known_by = _side(record, config, order)
+        side, side_known_by = _side(record, config, orders[record.invocation])
         phase = record.phase_understood
         if side == "challenge" and phase in SOLUTION_PHASES:
             phase = f"challenge-{phase}"
