@@ -5,8 +5,9 @@ this module from being imported; from here on harness/meter.py holds the rule th
 """
 
 import os
+import sys
 
-from proofcost.harness import policy, session, spawn
+from proofcost.harness import meter, policy, session, spawn
 from proofcost.harness.plan import UNKNOWN, Plan
 from proofcost.harness.signals import Inherited
 
@@ -82,6 +83,32 @@ def try_to(plan: Plan, understand: "Callable[[Plan], None]") -> None:
     except Exception as error:  # noqa: BLE001  # an odd command line costs its interpretation, never its run
         plan.phase_understood = plan.phase_given or UNKNOWN
         plan.notes.append(f"{type(error).__name__}: {error}")
+
+
+def real_program(name: str) -> str:
+    """The program to start for a bare name (none was found when the launcher was written): never a launcher of ours.
+
+    A PATH that names the launcher's own folder would have it start itself for ever.
+    """
+    if "/" in name:
+        return name
+    found = spawn.find_program(name)
+    if found is None or not session.is_launcher_file(found):
+        return name
+    for path in spawn.candidates(name):
+        if os.access(path, os.X_OK) and os.path.isfile(path) and not session.is_launcher_file(path):
+            return path
+    return os.path.join(os.path.dirname(found), "no-" + name)  # there is none: 127, as for any program not found
+
+
+def stand_in_for(config: Config, name: str, understand: "Callable[[Plan], None]") -> None:
+    """An entrance in a sandbox's place: measure the real one with our own arguments; leaves with its status."""
+    inherited = begin()
+    argv = [real_program(config.real), *sys.argv[1:]]
+    pass_through_if_measured(argv, inherited)
+    plan = config.plan(argv, name)
+    try_to(plan, understand)
+    leave(meter.invoke(plan, inherited))
 
 
 def leave(status: int) -> None:

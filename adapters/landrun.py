@@ -5,10 +5,9 @@ values as the next word or after `=`, path lists by comma.
 """
 
 import os
-import sys
 
 from proofcost.adapters import entrance
-from proofcost.harness import meter, procfs, session, spawn
+from proofcost.harness import procfs
 from proofcost.harness.plan import UNKNOWN, Plan, Sandbox
 
 KIND = "landrun"
@@ -86,11 +85,16 @@ def understand_target(plan: Plan) -> None:
         plan.phase_understood = EXPORT
         plan.subject_module = target[1]
     elif len(target) >= 2 and target[-1] in plan.sandbox.readable and os.path.isfile(target[-1]):
-        plan.phase_understood = CHECKER
-        plan.kernel_name = kernel_name(target)
-        plan.kernel_config = target[-1] if _is_small_configuration(target[-1]) else None
+        understand_checker(plan, target[-1])
     else:
         plan.phase_understood = UNKNOWN
+
+
+def understand_checker(plan: Plan, given: str) -> None:
+    """A kernel that is given a file: an export, or a configuration that names one."""
+    plan.phase_understood = CHECKER
+    plan.kernel_name = kernel_name(plan.target)
+    plan.kernel_config = given if _is_small_configuration(given) else None
 
 
 def kernel_name(target: list[str]) -> str:
@@ -116,27 +120,6 @@ def _is_small_configuration(path: str) -> bool:
     return b'"export_file_path"' in head or b'"use_stdin"' in head
 
 
-def real_landrun(name: str) -> str:
-    """The program to start for a bare name (none was found when the launcher was written): never a launcher of ours.
-
-    A PATH that names the launcher's own folder would have it start itself for ever.
-    """
-    if "/" in name:
-        return name
-    found = spawn.find_program(name)
-    if found is None or not session.is_launcher_file(found):
-        return name
-    for path in spawn.candidates(name):
-        if os.access(path, os.X_OK) and os.path.isfile(path) and not session.is_launcher_file(path):
-            return path
-    return os.path.join(os.path.dirname(found), "no-" + name)  # there is none: 127, as for any program not found
-
-
 def main(config: entrance.Config) -> None:
     """The `landrun` entrance: measures `landrun ARGS...` and leaves with the real landrun's status."""
-    inherited = entrance.begin()
-    argv = [real_landrun(config.real), *sys.argv[1:]]
-    entrance.pass_through_if_measured(argv, inherited)
-    plan = config.plan(argv, "landrun")
-    entrance.try_to(plan, understand)
-    entrance.leave(meter.invoke(plan, inherited))
+    entrance.stand_in_for(config, KIND, understand)

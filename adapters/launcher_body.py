@@ -52,6 +52,8 @@ def launch(entries: "Entries") -> None:
         from proofcost.adapters.leaneval import main
     elif NAME == "timer":
         from proofcost.adapters.timer import main
+    elif NAME == "bwrap":
+        from proofcost.adapters.bwrap import main
     else:
         from proofcost.adapters.landrun import main
     main(Config(STORE, REAL, strict=STRICT, **OPTIONS))  # type: ignore[arg-type]
@@ -63,7 +65,10 @@ def use_bundled(entries: "Entries") -> None:
     They stand there in the order in which they need each other, so that none of them is searched for: 2 ms less. What
     is not there (and seldom needed) is imported from the tree.
     """
+    unused = {"landrun": ("phase", "bwrap"), "bwrap": ("phase",)}.get(NAME, ("bwrap",))
     for name, folder, code in entries:
+        if name.removeprefix("proofcost.adapters.") in unused:
+            continue
         module = sys.modules[name] = type(sys)(name)
         if folder:
             module.__path__ = [f"{TREE}/{folder}"]
@@ -214,7 +219,7 @@ def become(command: list[str]) -> None:
 
 
 def is_ours(path: str) -> bool:
-    """Whether a landrun that is looked for by its bare name is this launcher: it would start itself for ever."""
+    """Whether a sandbox that is looked for by its bare name is this launcher: it would start itself for ever."""
     if not REAL or "/" in REAL:
         return False
     try:

@@ -14,7 +14,7 @@ import sys
 from proofcost.harness import procfs, session
 from proofcost.harness.version import VERSION
 
-LAUNCHERS = ("phase", "landrun")
+LAUNCHERS = ("phase", "landrun", "bwrap")
 # Written where they are asked for.
 LEANEVAL, TIMER = "leaneval", "timer"
 # -I: no environment, no user site; -S: no site-packages. One word, for `#!`. Warnings are silenced in the script
@@ -137,6 +137,7 @@ sys.meta_path.insert(0, Finder)
 import proofcost.harness.lean_os
 import proofcost.adapters.phase
 import proofcost.adapters.landrun
+import proofcost.adapters.bwrap
 
 def compiled(text, path, *leaner):
     tree = Bare().visit(ast.parse(text, path))

@@ -39,11 +39,11 @@ def understand(plan: Plan) -> None:
 
         bwrap.understand(plan)
     elif landrun.KIND in name or (plan.argv[1:2] != [first] and first in landrun.FLAGS):
-        plan.sandbox, plan.target = landrun.read_arguments(plan.argv[1:])
+        landrun.understand(plan)
     else:
         plan.target = plan.argv
         _look_behind_a_wrapper(plan)
-    landrun.understand_target(plan)
+        landrun.understand_target(plan)
     seen = plan.phase_understood
     plan.phase_known_by = "hook"
     plan.phase_understood = _SYNONYMS.get(given, given)
@@ -70,6 +70,7 @@ def _look_behind_a_wrapper(plan: Plan) -> None:
         else:
             continue
         plan.sandbox.writable, plan.sandbox.unrestricted = inner.writable, inner.unrestricted
+        plan.sandbox.waits = inner.waits
         return
 
 

@@ -70,11 +70,11 @@ def perf() -> str:
     return found
 
 
-def installed(folder: Path, cgroup: str) -> Path:
+def installed(folder: Path, cgroup: str, *more: str) -> Path:
     """A launcher as a judge would have it: `proofcost install` with a store of its own."""
     proofcost = Path(sys.executable).with_name("proofcost")
     where = folder / cgroup
-    arguments = ["install", str(where), "--store", str(folder / f"store-{cgroup}"), "--cgroup", cgroup]
+    arguments = ["install", str(where), "--store", str(folder / f"store-{cgroup}"), "--cgroup", cgroup, *more]
     subprocess.run([proofcost, *arguments], check=True, stdout=subprocess.DEVNULL)
     return where / "phase"
 
@@ -145,6 +145,48 @@ def test_added_wall_of_a_wrapped_true(
         print(verdict("--cgroup off / plain Python adapter", ratios["off_to_plain"], 0.5))
         print(verdict("auto / perf stat", ratios["auto_to_perf"], 3.0))
         print(verdict("resident memory, MiB", memory / MIB, 14.0 * 1e6 / MIB))
+
+
+# What a comparator gives its sandbox around a build; the sandbox here is a link to `true`, which ignores it.
+_LANDRUN = (
+    "--best-effort --ro / --rw /dev -ldd -add-exec --env PATH --env HOME --env LEAN_ABORT_ON_PANIC "
+    "--ro /project --rwx /project/.lake --rox /lean --rox /usr/bin/git -- lake build Solution"
+)
+_BWRAP = (
+    "--ro-bind / / --tmpfs /home --tmpfs /root --tmpfs /run/user --tmpfs /tmp --dir /tmp/home --dev /dev --proc /proc "
+    "--clearenv --tmpfs /run --tmpfs /var --ro-bind /project /project --ro-bind /lean /lean "
+    "--bind /project/.lake /project/.lake --setenv PATH /lean/bin:/usr/bin --setenv LEAN_ABORT_ON_PANIC 1 "
+    "--setenv HOME /tmp/home --unshare-all --die-with-parent --new-session --chdir /project -- "
+    "/lean/bin/lake build Solution"
+)
+
+
+def test_the_shims_cost_no_more_than_the_phase_adapter(
+    benchmark: BenchmarkFixture, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same sandboxed call, once behind the measurement hook and once by the sandbox's own variable."""
+    arguments = {"landrun": _LANDRUN.split(), "bwrap": _BWRAP.split()}
+    reals = folder / "reals"
+    reals.mkdir()
+    for name in arguments:
+        (reals / name).symlink_to("/bin/true")
+    where = installed(folder, "off", *(word for name in arguments for word in (f"--{name}", str(reals / name)))).parent
+    series = {BARE: Series(["/bin/true"])}
+    for name, words in arguments.items():
+        hook = [str(where / "phase"), "--phase", "build", "--", str(reals / name), *words]
+        series |= {f"phase around {name}": Series(hook), f"{name} shim": Series([str(where / name), *words])}
+    once(benchmark, lambda: take_turns(series, ROUNDS, dict(os.environ), APART_S))
+    bare = series[BARE]
+    wall = {name: statistics.median(one.wall_ns) - statistics.median(bare.wall_ns) for name, one in series.items()}
+    cpu = {name: statistics.median(one.cpu_ns) - statistics.median(bare.cpu_ns) for name, one in series.items()}
+    ratios = {name: wall[f"{name} shim"] / wall[f"phase around {name}"] for name in arguments}
+    benchmark.extra_info.update({f"{name}_shim_to_phase": ratio for name, ratio in ratios.items()})
+    with capsys.disabled():
+        print(f"\na sandboxed /bin/true, --cgroup off, {ROUNDS} rounds; ms: median [5 % .. 95 %]")
+        for name, one in series.items():
+            print(f"  {name:<24}{shown(one.wall_ns):<30}{wall[name] / 1e6:8.2f}{cpu[name] / 1e6:12.2f}")
+        for name, ratio in ratios.items():
+            print(verdict(f"{name} shim / phase around {name}", ratio, 1.0))
 
 
 SLEEPER_C = """

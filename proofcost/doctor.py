@@ -31,6 +31,7 @@ from proofcost.harness import (
     policy,
     procfs,
     record,
+    spawn,
     store,
     whole,
 )
@@ -424,7 +425,7 @@ def look_launchers(directory: str) -> Tried:
     """Start every launcher of an installation once, as this user, and hold its files to the manifest."""
     try:
         manifest = json.loads(Path(directory, "manifest.json").read_bytes())
-        files, marks = dict(manifest["files"]), Path(manifest["store"], "marks")
+        files, marks, reals = dict(manifest["files"]), Path(manifest["store"], "marks"), dict(manifest["real"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         return Tried(False, f"no usable manifest.json ({error})")
     changed = [
@@ -433,7 +434,12 @@ def look_launchers(directory: str) -> Tried:
     if changed and not Path(directory, "phase.measuring").exists():
         return Tried(False, f"{len(changed)} file(s) are not as installed, first {changed[0]}")
     before = len(list(marks.glob("*"))) if marks.is_dir() else 0
-    for name, arguments in (("phase", ("--phase", "doctor", "--", _child())), ("landrun", ("--version",))):
+    tried = [name for name in reals if name in launchers.LAUNCHERS]
+    absent = [name for name in tried if reals[name] and spawn.find_program(str(reals[name])) is None]
+    for name in tried:
+        if name in absent and not os.path.isabs(reals[name]):
+            continue  # there was none when it was installed either
+        arguments = ("--phase", "doctor", "--", _child()) if name == "phase" else ("--version",)
         status, said = _ask(os.path.join(directory, name), *arguments)
         if status != 0:
             return Tried(False, f"{name} ended with {status}: {said.strip()[:200]}")
@@ -447,7 +453,8 @@ def look_launchers(directory: str) -> Tried:
     trial = whole.new_session()
     shutil.rmtree(Path(manifest["store"], "sessions", trial), ignore_errors=True)
     off = "switched off (--on brings measuring back)" if Path(directory, "phase.measuring").exists() else "measuring"
-    return Tried(True, f"each started once as user {os.geteuid()}, as installed, {off}")
+    said = "".join(f"; there is no {name} here" for name in absent)
+    return Tried(True, f"each started once as user {os.geteuid()}, as installed, {off}{said}")
 
 
 def look(place: str, installed: str | None = None) -> Seen:

@@ -1,8 +1,8 @@
 """`proofcost install DIR`: write launchers that a judge's configuration can name for good, and the meter beside them.
 
-DIR gets `phase`, `landrun`, what is asked for (install_asked.py), `meter/` (one tree: `proofcost/{__init__.py,
-harness/, adapters/}`, compiled) and `manifest.json`, which lists every file with its digest; `--undo` removes exactly
-what it lists.
+DIR gets `phase`, `landrun`, `bwrap`, what is asked for (install_asked.py), `meter/` (one tree:
+`proofcost/{__init__.py, harness/, adapters/}`, compiled) and `manifest.json`, which lists every file with its digest;
+`--undo` removes exactly what it lists.
 """
 
 import argparse
@@ -63,6 +63,8 @@ NO_ENTRANCE = (
     "walk.py",
     "whole.py",
 )
+# The sandboxes that a launcher stands in for, and the judges' variable for each.
+SANDBOXES = {"landrun": "COMPARATOR_LANDRUN", "bwrap": "COMPARATOR_BWRAP"}
 USAGE_ERROR = 2
 DONE = 0
 
@@ -80,9 +82,12 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument("directory", metavar="DIR", help="where the launchers go; not the store")
     parser.add_argument("--store", metavar="DIR", help="where records go (default: $PROOFCOST_STORE, else by user)")
-    parser.add_argument(
-        "--landrun", metavar="PATH", help="the real landrun (default: $COMPARATOR_LANDRUN, else found on PATH)"
-    )
+    for name, variable in SANDBOXES.items():
+        parser.add_argument(
+            f"--{name}",
+            metavar="PATH",
+            help=f"the real {name}, or a script around it (default: ${variable}, else PATH)",
+        )
     parser.add_argument(
         "--comparator", metavar="PATH", help="a comparator to look into: does it have the measurement hook?"
     )
@@ -137,11 +142,13 @@ def install(directory: Path, args: argparse.Namespace) -> None:
         raise InstallError(f"{directory}: is not a folder; name one for the launchers")
     before = earlier(directory)
     asked = install_asked.find(args, directory, before)
-    foreign = [name for name in (*launchers.LAUNCHERS, *asked.reals) if (directory / name).exists()]
-    if foreign and before is None:
-        raise InstallError(f"{directory / foreign[0]}: exists and is not ours (no {MANIFEST}); choose another folder")
+    for path in (directory / name for name in (*launchers.LAUNCHERS, *asked.reals)):
+        if path.exists() and (before is None or not launchers.is_ours(str(path))):
+            known = f" (no {MANIFEST})" if before is None else ""
+            raise InstallError(f"{path}: exists and is not ours{known}; choose another folder")
     store.check_place(place, [])
-    reals = {"phase": "", "landrun": find_landrun(args.landrun, directory), **asked.reals}
+    sandboxes = {name: find_real(name, getattr(args, name), directory) for name in SANDBOXES}
+    reals = {"phase": "", **sandboxes, **asked.reals}
     interpreter = launchers.choose_interpreter()
     if not launchers.fits_first_line(interpreter):
         raise InstallError(f"{interpreter!r}: too long, or with blanks, for a `#!` line; use a Python at another path")
@@ -175,7 +182,7 @@ def install(directory: Path, args: argparse.Namespace) -> None:
             (directory / f"{name}.measuring").unlink(missing_ok=True)  # switched off before: it measures again
         (stage / MANIFEST).replace(directory / MANIFEST)
         shutil.rmtree(stage, ignore_errors=True)
-    report(directory, args.comparator, hook, place, interpreter, reals["landrun"], asked)
+    report(directory, args.comparator, hook, place, interpreter, reals, asked)
 
 
 @contextlib.contextmanager
@@ -236,22 +243,22 @@ def copy_meter(fresh: Path, place: Path, interpreter: str) -> str:
     return tree_digest
 
 
-def find_landrun(given: str | None, directory: Path) -> str:
-    """The real landrun's absolute path; the bare name, looked up at each call, when there is none yet."""
-    name = given or os.environ.get("COMPARATOR_LANDRUN") or "landrun"
-    found = spawn.find_program(name)
+def find_real(name: str, given: str | None, directory: Path) -> str:
+    """The real sandbox's absolute path; the bare name, looked up at each call, when there is none yet."""
+    variable = SANDBOXES[name]
+    found = spawn.find_program(given or os.environ.get(variable) or name)
     if found is None:
         if given is not None:
-            raise InstallError(f"--landrun {given}: no such program, or not executable; name the real landrun")
-        return "landrun"
+            raise InstallError(f"--{name} {given}: no such program, or not executable; name the real {name}")
+        return name
     path = os.path.abspath(found)
     if Path(os.path.realpath(path)).parent == Path(os.path.realpath(directory)):
         if given is None and (directory / MANIFEST).exists():
-            # An upgrade with COMPARATOR_LANDRUN set as we had said to: the real one is the one of before.
+            # An upgrade with the variable set as we had said to: the real one is the one of before.
             known = read_manifest(directory)["real"]
-            if isinstance(known, dict) and isinstance(known.get("landrun"), str):
-                return str(known["landrun"])
-        raise InstallError(f"{path}: is our own launcher; name the real landrun with --landrun")
+            if isinstance(known, dict) and isinstance(known.get(name), str):
+                return str(known[name])
+        raise InstallError(f"{path}: is our own launcher; name the real {name} with --{name}")
     return path
 
 
@@ -287,7 +294,10 @@ def read_manifest(directory: Path) -> dict[str, object]:
         raise InstallError(f"{path}: not there, so nothing was installed in {directory}") from None
     except ValueError as error:
         raise InstallError(f"{path}: damaged ({error}); install again") from None
-    if not isinstance(content, dict) or not isinstance(content.get("real"), dict):
+    if not isinstance(content, dict):
+        content = {}
+    reals = content.get("real")
+    if not isinstance(reals, dict) or not set(reals) <= {*launchers.LAUNCHERS, launchers.LEANEVAL, launchers.TIMER}:
         raise InstallError(f"{path}: not a manifest of ours; install again")
     return content
 
@@ -351,13 +361,14 @@ def report(
     hook: bool | None,
     place: str,
     interpreter: str,
-    landrun: str,
+    reals: dict[str, str],
     asked: install_asked.Asked,
 ) -> None:
     """What was written and the lines to paste; `hook` tells whether the comparator has it, None: not asked."""
-    phase, shim = directory / "phase", directory / "landrun"
+    phase = directory / "phase"
     print(f"launchers   {phase}")
-    print(f"            {shim}  (real landrun: {landrun})")
+    for name in SANDBOXES:
+        print(f"            {directory / name}  (real {name}: {reals[name]})")
     print(f"records     {place}")
     print(f"interpreter {interpreter}")
     for path in (interpreter, str(directory), place):
@@ -366,8 +377,10 @@ def report(
     uid = os.geteuid()
     print(f"note        records are kept only for calls made as user {uid}, the store's owner; other users' calls run")
     print("            unmeasured. Install as the user the judge runs as, with a store of that user")
-    if not os.path.isabs(landrun):
-        print("warning     no landrun found: each call looks on the judge's PATH, and fails where there is none")
+    missing = [name for name in SANDBOXES if not os.path.isabs(reals[name])]
+    for name in missing:
+        level = "warning " if len(missing) == len(SANDBOXES) else "note    "
+        print(f"{level}    no {name} found: each call looks on the judge's PATH, and fails where there is none")
     print()
     if hook is False:
         print(f"comparator  {comparator} has no measurement hook and would ignore `measurement_command` silently.")
@@ -377,7 +390,9 @@ def report(
         print(f"comparator  {'has the measurement hook' if hook else known}; in its config.json:")
         print(f'    "measurement_command": {json.dumps([str(phase)])}')
         print("            or, for any comparator and with its challenge calls, in its environment:")
-    print(f"    COMPARATOR_LANDRUN={shim}")
+    print(f"    {SANDBOXES['landrun']}={directory / 'landrun'}")
+    print("lake        `lake comparator` and `lake check` (Lean 4.35 or newer), in their environment:")
+    print(f"    {SANDBOXES['bwrap']}={directory / 'bwrap'}")
     install_asked.report(directory, asked)
     print(_UNIT.format(command=os.path.abspath(sys.argv[0])))
     print(f"\nswitch off at once: proofcost install {directory} --off   remove: proofcost install {directory} --undo")

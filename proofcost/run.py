@@ -1,7 +1,7 @@
 """`proofcost run -- JUDGE...`: run any judge or command, and record it and every sandboxed call in it.
 
-The judge gets COMPARATOR_LANDRUN (or a PATH) that names launchers of this very session; everything else it gets as from
-the shell. Exit: as the judge; 2 when nothing was started because of a wrong call.
+The judge gets COMPARATOR_LANDRUN and COMPARATOR_BWRAP (or a PATH) that name launchers of this very session; everything
+else it gets as from the shell. Exit: as the judge; 2 when nothing was started because of a wrong call.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from proofcost.adapters import launchers
-from proofcost.harness import meter, outcome, policy, quantity, signals, spawn, store, whole
+from proofcost.harness import meter, outcome, perf, policy, quantity, signals, spawn, store, whole
 from proofcost.harness.door import VARIABLE as DOOR_VARIABLE
 from proofcost.harness.plan import Plan
 from proofcost.harness.record import Json, escape_text
@@ -34,7 +34,7 @@ _CLIENTS = {
     "ssh": "ssh HOST proofcost run -- JUDGE",
 }
 # Environment variables by which judges are told where a sandbox is, and the launcher that stands there.
-_SHIMMED = {"COMPARATOR_LANDRUN": "landrun"}
+_SHIMMED = {"COMPARATOR_LANDRUN": "landrun", "COMPARATOR_BWRAP": "bwrap"}
 _EXEC_DIRECTORIES = ("XDG_RUNTIME_DIR", "TMPDIR")
 
 
@@ -73,7 +73,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument(
         "--shims", choices=("env", "path", "none"), default="env",
-        help="how the judge finds our launchers: COMPARATOR_LANDRUN, PATH, or not at all (default env)",
+        help="how the judge finds our launchers: COMPARATOR_LANDRUN and _BWRAP, PATH, or not at all (default env)",
     )  # fmt: skip
     parser.add_argument(
         "--as", dest="as_user", metavar="USER",
@@ -130,6 +130,27 @@ def judge_config(command: list[str]) -> str | None:
         path = word.partition("=")[2] if word.startswith("-") else word
         if path.endswith(".json") and os.path.isfile(path):
             return path
+    default = lake_comparator_default(command)
+    return default if default is not None and os.path.isfile(default) else None
+
+
+# Lake's options before the command that take the next word.
+_LAKE_VALUED = ("-d", "--dir", "-f", "--file", "-K")
+
+
+def lake_comparator_default(command: list[str]) -> str | None:
+    """Where `lake comparator` finds its configuration when none is named; None for any other command."""
+    folder, words = ".", iter(command[1:])
+    if os.path.basename(command[0]) != "lake":
+        return None
+    for word in words:
+        if word in _LAKE_VALUED:
+            value = next(words, "")
+            folder = value if word in ("-d", "--dir") else folder
+        elif word.startswith("--dir="):
+            folder = word.removeprefix("--dir=")
+        elif not word.startswith("-"):
+            return os.path.join(folder, "comparator.json") if word == "comparator" else None
     return None
 
 
@@ -164,6 +185,8 @@ def write_launchers(plan: Plan, directory: str, shims: str, options: launchers.O
             continue  # the judge fails to find it in its own words, as without us
         path = os.path.join(directory, name)
         launchers.write(path, launchers.text_of(name, os.path.abspath(found), options))
+        if perf.loses_counters(found):
+            plan.uncounted = name
         # By PATH, a variable that is set all the same would lead past us.
         if shims == "env" or os.environ.get(variable):
             changed[variable] = path

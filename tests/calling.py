@@ -29,11 +29,11 @@ from proofcost.harness import procfs
 from proofcost.install import copy_meter
 
 PROOFCOST = str(Path(sys.executable).with_name("proofcost"))
-PHASE, LANDRUN, RUN, BARE = "phase", "landrun", "run", "bare"
+PHASE, LANDRUN, BWRAP, RUN, BARE = "phase", "landrun", "bwrap", "run", "bare"
 # Called as `ADAPTER --phase PHASE -- COMMAND`; called in the place of a program that the launcher names. A new entrance
 # is one word here, and every test that goes through all entrances has it.
 ADAPTERS = (PHASE,)
-SHIMS = (LANDRUN,)
+SHIMS = (LANDRUN, BWRAP)
 ENTRANCES = (*ADAPTERS, *SHIMS)
 WAYS = (*ENTRANCES, RUN)
 PLAIN = (b"PATH=/usr/bin:/bin", b"HOME=/nonexistent")

@@ -16,6 +16,8 @@ from typing import NoReturn
 import pytest
 from hypothesis import settings
 from kept import Judged
+from standin_lake import Call as LakeCall
+from standin_lake import bwrap_arguments
 from wrapped import NOBODY, PROOFCOST, Wrapper
 
 from proofcost.adapters import launchers
@@ -85,6 +87,14 @@ def landrun() -> Path:
 @pytest.fixture(scope="session")
 def bwrap() -> Path:
     return find_executable("bwrap") or missing("bwrap")
+
+
+@pytest.fixture(scope="session")
+def working_bwrap(bwrap: Path) -> Path:
+    """bwrap where it may do all that Lake asks of it."""
+    arguments = bwrap_arguments(LakeCall(["/bin/true"], directory="/tmp"), "/")
+    tried = subprocess.run([bwrap, *arguments], capture_output=True, text=True, check=False)
+    return bwrap if tried.returncode == 0 else missing(f"a bwrap that may start as Lake does ({tried.stderr.strip()})")
 
 
 @pytest.fixture(scope="session")

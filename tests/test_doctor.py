@@ -595,9 +595,9 @@ def test_doctor_needs_no_stdin_and_no_terminal(tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
-def install(target: Path, store: Path, landrun: str) -> None:
+def install(target: Path, store: Path, landrun: str, bwrap: str = "/bin/true") -> None:
     command = [sys.executable, "-m", "proofcost", "install", str(target), "--store", str(store), "--landrun", landrun]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*command, "--bwrap", bwrap], check=True, stdout=subprocess.DEVNULL)
 
 
 def test_installed_launchers_are_started_once(tmp_path: Path) -> None:
@@ -608,9 +608,25 @@ def test_installed_launchers_are_started_once(tmp_path: Path) -> None:
     assert list(store.glob("sessions/*")) == [], "the trial is no judge's session"
 
 
+def test_a_sandbox_that_is_not_here_makes_no_launcher_bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most judges need one of the two; but one that was there when it was installed and went away is missed."""
+    target, store, gone = tmp_path / "L", tmp_path / "store", tmp_path / "gone"
+    gone.symlink_to("/bin/true")
+    install(target, store, "/bin/true", str(gone))
+    manifest = json.loads((target / "manifest.json").read_text())
+    gone.unlink()
+    missing = doctor.look_launchers(str(target))
+    assert (missing.works, "bwrap ended with 127" in missing.said) == (False, True)
+    manifest["real"]["bwrap"] = "bwrap"
+    (target / "manifest.json").write_text(json.dumps(manifest))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    tried = doctor.look_launchers(str(target))
+    assert (tried.works, tried.said.endswith("there is no bwrap here")) == (True, True)
+
+
 def test_a_launcher_that_was_changed_or_cannot_start_is_bad(tmp_path: Path) -> None:
     target, store = tmp_path / "L", tmp_path / "store"
-    install(target, store, "/bin/false")
+    install(target, store, "/bin/false", "/bin/true")
     failing = doctor.look_launchers(str(target))
     assert (failing.works, failing.said.startswith("landrun ended with 1: ")) == (False, True)
     (target / "meter/proofcost/harness/meter.py").write_text("raise SystemExit(0)\n")

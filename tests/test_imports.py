@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from calling import LANDRUN, PHASE, Wrap, call, shared_tree
+from calling import BWRAP, LANDRUN, PHASE, Wrap, call, shared_tree
 
 from proofcost.adapters import launchers
 
@@ -33,8 +33,14 @@ REAL_OS = {"os", "os.path", "posixpath", "genericpath", "_collections_abc", "abc
 OURS = "proofcost"
 # Only where something outlived an earlier command, at the first call of a boot, or once a sample is taken.
 ONLY_WHEN_NEEDED = {"proofcost.harness.settle", "proofcost.harness.hostclass", "proofcost.harness.reading",
-                    "proofcost.harness.whole", "proofcost.adapters.bwrap", "proofcost.adapters.launchers",
+                    "proofcost.harness.whole", "proofcost.adapters.launchers",
                     "proofcost.harness.trace", "zlib"}  # fmt: skip
+# What an entrance has no use for of the others'.
+OF_OTHERS = {
+    PHASE: {"proofcost.adapters.bwrap"},
+    LANDRUN: {"proofcost.adapters.bwrap", "proofcost.adapters.phase"},
+    BWRAP: {"proofcost.adapters.phase"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +86,7 @@ def modules_of_a_call(wrap: Wrap, folder: Path, way: str, *command: str) -> set[
     return set(listing.read_text().splitlines()) - set(bare.stdout.split()) - {"__main__"}
 
 
-@pytest.mark.parametrize("way", [PHASE, LANDRUN])
+@pytest.mark.parametrize("way", [PHASE, LANDRUN, BWRAP])
 def test_a_call_imports_nothing_that_is_not_allowed(tmp_path: Path, tree: Path, way: str) -> None:
     # Without cgroups: what some other killed meter left there is looked at, by one module more.
     wrap = Wrap(tmp_path / "w", tree, options={"cgroup": "off"})
@@ -89,7 +95,7 @@ def test_a_call_imports_nothing_that_is_not_allowed(tmp_path: Path, tree: Path, 
     foreign = {name for name in found if name.split(".")[0] != OURS}
     assert foreign <= ALLOWED, foreign - ALLOWED
     assert not foreign & (NEVER | REAL_OS)
-    assert not found & ONLY_WHEN_NEEDED
+    assert not found & (ONLY_WHEN_NEEDED | OF_OTHERS[way])
     assert f"{OURS}.harness.meter" in found, "it did look at a call"
     assert len(wrap.records()) == 2
 

@@ -139,6 +139,22 @@ def no_such_landrun(place: Path, store: Path) -> list[str | Path]:
     return [place, "--store", store, "--landrun", "/nonexistent/landrun"]
 
 
+def no_such_bwrap(place: Path, store: Path) -> list[str | Path]:
+    return [place, "--store", store, "--bwrap", "/nonexistent/bwrap"]
+
+
+def bwrap_that_may_not_be_executed(place: Path, store: Path) -> list[str | Path]:
+    return [place, "--store", store, "--bwrap", "/etc/passwd"]
+
+
+def manifest_of_launchers_that_are_not_ours(place: Path, store: Path) -> list[str | Path]:
+    """`--undo` takes away what it lists: a name that leads elsewhere must not be among them."""
+    place.mkdir()
+    (place.parent / "precious").write_text("mine")
+    (place / "manifest.json").write_text('{"real": {"../precious": ""}}')
+    return [place, "--undo"]
+
+
 def below_a_file(place: Path, store: Path) -> list[str | Path]:
     place.write_text("")
     return [place / "bin", "--store", store]
@@ -161,8 +177,8 @@ def damaged_manifest(place: Path, store: Path) -> list[str | Path]:
 @pytest.mark.parametrize(
     "make",
     [file_in_the_way, inside_the_store, the_store_itself, store_in_the_meter, foreign_launcher, store_below_dev,
-     store_is_a_file, store_is_a_link, no_such_landrun, below_a_file, nothing_to_switch, nothing_to_undo,
-     damaged_manifest],
+     store_is_a_file, store_is_a_link, no_such_landrun, no_such_bwrap, bwrap_that_may_not_be_executed, below_a_file,
+     nothing_to_switch, nothing_to_undo, damaged_manifest, manifest_of_launchers_that_are_not_ours],
 )  # fmt: skip
 def test_it_refuses(tmp_path: Path, place: Path, store: Path, make: Callable[[Path, Path], list[str | Path]]) -> None:
     words = make(place, store)
@@ -194,6 +210,84 @@ def test_a_launcher_of_another_folder_may_be_the_real_one(tmp_path: Path, place:
     installed(second, tmp_path / "store2", place / "landrun")
     assert works(second, tmp_path)
     assert (records(store), records(tmp_path / "store2")) == (0, 2), "the inner one steps aside"
+
+
+# The third launcher, around bwrap.
+
+
+@pytest.fixture
+def real_bwrap(tmp_path: Path) -> Path:
+    path = tmp_path / "real-bwrap"
+    path.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done; shift; exec "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+def bwrap_works(place: Path, folder: Path) -> bool:
+    ended = call([str(place / "bwrap"), "--ro-bind", "/", "/", "--", "/bin/sh", "-c", "exit 7"], folder / "s", ())
+    return (ended.code, ended.stderr) == (7, b"")
+
+
+def test_the_bwrap_launcher_is_installed_switched_and_removed_like_the_others(
+    tmp_path: Path, place: Path, store: Path, real: Path, real_bwrap: Path
+) -> None:
+    installed(place, store, real, "--bwrap", str(real_bwrap))
+    for word, count in ((None, 1), ("--off", 1), ("--on", 2)):
+        assert word is None or proofcost(place, word).returncode == 0
+        assert bwrap_works(place, tmp_path)
+        assert records(store) == count, word
+    assert json.loads((place / "manifest.json").read_text())["real"]["bwrap"] == str(real_bwrap)
+    assert proofcost(place, "--undo").returncode == 0
+    assert not place.exists()
+
+
+def test_the_line_to_paste_and_what_an_upgrade_makes_of_it(
+    tmp_path: Path, place: Path, store: Path, real_bwrap: Path
+) -> None:
+    done = proofcost(place, "--store", store, env={"COMPARATOR_BWRAP": str(real_bwrap)})
+    assert f"COMPARATOR_BWRAP={place / 'bwrap'}" in done.stdout
+    assert f"(real bwrap: {real_bwrap})" in done.stdout
+    assert proofcost(place, "--store", store, env={"COMPARATOR_BWRAP": str(place / "bwrap")}).returncode == 0
+    assert json.loads((place / "manifest.json").read_text())["real"]["bwrap"] == str(real_bwrap)
+    assert bwrap_works(place, tmp_path)
+
+
+def without_bwrap(place: Path) -> None:
+    """As an installation of before there was this launcher."""
+    content = json.loads((place / "manifest.json").read_text())
+    del content["real"]["bwrap"], content["files"]["bwrap"]
+    (place / "manifest.json").write_text(json.dumps(content))
+    (place / "bwrap").unlink()
+
+
+def test_an_installation_without_it_is_switched_upgraded_and_removed(
+    tmp_path: Path, place: Path, store: Path, real: Path, real_bwrap: Path
+) -> None:
+    installed(place, store, real)
+    without_bwrap(place)
+    for word in ("--off", "--on"):
+        assert proofcost(place, word).returncode == 0
+        assert works(place, tmp_path)
+    (place / "bwrap").write_text("mine")
+    before = listing(place)
+    done = proofcost(place, "--store", store, "--landrun", real, "--bwrap", real_bwrap)
+    assert (done.returncode, "exists and is not ours" in done.stderr) == (2, True)
+    assert (listing(place), (place / "bwrap").read_text()) == (before, "mine")
+    assert proofcost(place, "--undo").returncode == 0
+    assert listing(place) == ["bwrap"]
+    (place / "bwrap").unlink()
+    installed(place, store, real, "--bwrap", str(real_bwrap))
+    assert bwrap_works(place, tmp_path)
+
+
+def test_where_there_is_no_sandbox_yet_it_says_so(place: Path, store: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    done = proofcost(place, "--store", store, env={"PATH": str(tmp_path / "empty")})
+    assert done.returncode == 0
+    assert [line.split()[0] for line in done.stdout.splitlines() if "found: each call" in line] == ["warning"] * 2
+    assert json.loads((place / "manifest.json").read_text())["real"] == {
+        "phase": "", "landrun": "landrun", "bwrap": "bwrap",
+    }  # fmt: skip
 
 
 # Whole or not at all.

@@ -40,7 +40,7 @@ def names(place: Path) -> set[str]:
 
 def test_neither_is_written_unless_asked_for(place: Path) -> None:
     assert install(place).returncode == 0
-    assert names(place) == {"phase", "landrun", "manifest.json"}
+    assert names(place) == {"phase", "landrun", "bwrap", "manifest.json"}
 
 
 def test_leaneval_is_written_refuses_and_says_what_to_paste(place: Path, tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_over_a_damaged_manifest_the_usual_ones_are_written(place: Path) -> None
     install(place, "--leaneval")
     (place / "manifest.json").write_text("{")
     assert install(place).returncode == 0
-    assert set(json.loads((place / "manifest.json").read_text())["real"]) == {"phase", "landrun"}
+    assert set(json.loads((place / "manifest.json").read_text())["real"]) == {"phase", "landrun", "bwrap"}
 
 
 def test_off_on_and_undo_take_them_along(place: Path, timer: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from proofcost import install
 from proofcost.harness import store
 
 ROOT = Path(__file__).parent.parent
-ENTRANCES = tuple(f"proofcost.adapters.{name}" for name in ("phase", "landrun", "leaneval", "timer"))
+ENTRANCES = tuple(f"proofcost.adapters.{name}" for name in ("phase", "landrun", "bwrap", "leaneval", "timer"))
 # In the bundle it stands where the others import `os`.
 BUNDLED = "proofcost.harness.lean_os"
 
