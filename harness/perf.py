@@ -215,15 +215,16 @@ def mark_shed(stamps: list[ExecStamp], exits: dict[int, int]) -> None:
         stamp.shed = 0 <= exits.get(stamp.pid, 0) - stamp.time_ns < SHED_WITHIN_NS
 
 
-def loses_counters(path: str) -> bool:
-    """Whether the kernel drops a task's events when it executes this file for this user: it becomes another user or
-    group by it, or may not read it."""
+def loses_counters(path: str, uid: int | None = None, gid: int | None = None) -> bool:
+    """Whether the kernel drops a task's events when it executes this file: as that user and group (ours by default) it
+    becomes another one by it, or we may not read it."""
     try:
         info = os.stat(path)
         if not os.access(path, os.R_OK):
             return True
-        becomes_other = (info.st_mode & stat.S_ISUID and info.st_uid != os.getuid()) or (
-            info.st_mode & stat.S_ISGID and info.st_mode & stat.S_IXGRP and info.st_gid != os.getgid()
+        is_set_group = info.st_mode & stat.S_ISGID and info.st_mode & stat.S_IXGRP
+        becomes_other = (info.st_mode & stat.S_ISUID and info.st_uid != (os.getuid() if uid is None else uid)) or (
+            is_set_group and info.st_gid != (os.getgid() if gid is None else gid)
         )
         # Where the bits mean nothing the exec is an ordinary one.
         if not becomes_other or os.statvfs(path).f_flag & os.ST_NOSUID:

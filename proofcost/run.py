@@ -185,7 +185,7 @@ def write_launchers(plan: Plan, directory: str, shims: str, options: launchers.O
             continue  # the judge fails to find it in its own words, as without us
         path = os.path.join(directory, name)
         launchers.write(path, launchers.text_of(name, os.path.abspath(found), options))
-        if perf.loses_counters(found):
+        if perf.loses_counters(found, *(() if plan.user is None else (plan.user.uid, plan.user.gid))):
             plan.uncounted = name
         # By PATH, a variable that is set all the same would lead past us.
         if shims == "env" or os.environ.get(variable):

@@ -96,6 +96,8 @@ def test_whose_exec_loses_counters(tmp_path: Path) -> None:
     assert not perf.loses_counters(str(tmp_path / "none"))
     program.chmod(0o4755)
     assert not perf.loses_counters(str(program)), "its owner becomes nobody else"
+    if not os.statvfs(tmp_path).f_flag & os.ST_NOSUID:
+        assert perf.loses_counters(str(program), os.getuid() + 1, os.getgid()), "who the judge is to be does"
 
 
 def test_whose_exec_loses_counters_of_another_user(as_root: None, tmp_path: Path) -> None:
