@@ -33,6 +33,8 @@ from proofcost.reports.units import plural
 from proofcost.show import USAGE, UsageError, choose_store, find, warn
 
 _PREFIX = "to_"
+_OURS = {"perfetto": "proofcost.export_perfetto"}
+"""Formats that need more of us than adapters may know."""
 
 
 class SessionFormat(Protocol):
@@ -57,12 +59,13 @@ class RowFormat(Protocol):
 def names() -> list[str]:
     """The formats that there are."""
     modules = (module.name for module in pkgutil.iter_modules(adapters.__path__))
-    return sorted(name.removeprefix(_PREFIX).replace("_", "-") for name in modules if name.startswith(_PREFIX))
+    found = (name.removeprefix(_PREFIX).replace("_", "-") for name in modules if name.startswith(_PREFIX))
+    return sorted([*found, *_OURS])
 
 
 def load(name: str) -> Any:
     """The format of this name, one of `names()`: a SessionFormat or a RowFormat."""
-    return importlib.import_module(f"proofcost.adapters.{_PREFIX}{name.replace('-', '_')}")
+    return importlib.import_module(_OURS.get(name, f"proofcost.adapters.{_PREFIX}{name.replace('-', '_')}"))
 
 
 def _is_of_session(made: Any) -> bool:

@@ -164,6 +164,16 @@ def test_the_command(tmp_path: Path) -> None:
     assert parquet.read(out).num_rows == 7
 
 
+def test_perfetto_is_what_show_writes(tmp_path: Path) -> None:
+    shown = tmp_path / "a.perfetto-trace"
+    done = subprocess.run(
+        [PROOFCOST, "show", "last", "--store", MEASURED, "-o", shown], check=True, capture_output=True
+    )
+    assert done.returncode == 0
+    assert proofcost_export("--to", "perfetto", MEASURED, "-o", tmp_path / "b").returncode == 0
+    assert (tmp_path / "b").read_bytes() == shown.read_bytes()
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
