@@ -159,6 +159,8 @@ def _row(record: Record, notes: Notes, style: str | None = None, said: str | Non
         row.extend(about.figure(column, pick(record)) for column, pick in FIGURES)
     for text in _remarks(record, notes):
         about.say(text)
+    if record.phase == "resolve":
+        notes.legend["resolve"] = "in no total: what a project depends on is fetched for challenge and solution alike"
     if record.phase == "unknown":
         about.say(UNKNOWN)
     if said is not None:

@@ -450,3 +450,4 @@ def test_the_table_names_every_phase(bench: Bench) -> None:
     for word in ("resolve", "challenge-build", "challenge-export", "build", "export", "leanchecker", "solution total"):
         assert word in shown.stdout, shown.stdout
     assert "unknown" not in shown.stdout
+    assert "resolve: in no total" in shown.stdout
