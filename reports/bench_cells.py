@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,7 +18,7 @@ Pick = Callable[[Record], Figure]
 COMPARED_TO_FLOOR = 10
 """A wall below so many times the floor is mostly start-up: it is marked, and no ratio is made of it."""
 BLOCKS_FOR_INTERVAL = 6
-"""Fewer blocks give no interval of 95 %: both of two extremes of 5 lie on one side of the median in 1 of 16 cases."""
+"""Fewer blocks give no interval of 95 %: 5 differences all lie on one side by chance in 1 of 16 cases."""
 
 COMPARED_STATUSES = ("measured", "sampled", "derived")
 
@@ -100,10 +99,10 @@ class Cell:
         low, _, high = statistics.quantiles(values, n=4, method="inclusive")
         return (high - low) / statistics.median(values)
 
-    def by_block(self, pick: Pick) -> dict[int, float]:
-        """{block: mean of the natural logarithm} of a figure; blocks with a repetition that has none are left out."""
+    def by_block(self, pick: Pick) -> dict[int, list[int]]:
+        """{block: a figure of its repetitions}; blocks with a repetition that has none are left out."""
         values = _comparable([record for record in self.records if verdict(record) in FINISHED], pick)
-        found: dict[int, list[float]] = {}
+        found: dict[int, list[int]] = {}
         broken: set[int] = set()
         for record in self.records:
             block = integer_at(record.started, "ids", "block")
@@ -111,10 +110,10 @@ class Cell:
             if block is None:
                 continue
             if value:
-                found.setdefault(block, []).append(math.log(value))
+                found.setdefault(block, []).append(value)
             else:
                 broken.add(block)
-        return {block: statistics.fmean(logs) for block, logs in found.items() if block not in broken}
+        return {block: of_block for block, of_block in found.items() if block not in broken}
 
 
 def _comparable(records: Iterable[Record], pick: Pick) -> dict[str, int]:
@@ -128,10 +127,8 @@ def _comparable(records: Iterable[Record], pick: Pick) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """One cell's figure over another's, from blocks that have both: the median, and an interval for it.
-
-    The interval is of order statistics: exact, of at least 95 %, for any distribution; None for too few blocks.
-    """
+    """One cell's figure over another's, from the blocks that have both (statistics/paired.py: Hodges-Lehmann over
+    blocks, and the signed rank's exact interval of at least 95 %; None for too few blocks)."""
 
     value: float
     blocks_count: int
@@ -139,32 +136,18 @@ class Ratio:
     high: float | None
 
 
-def median_interval_rank(count: int) -> int | None:
-    """Rank (from 1) of the order statistic at each end that bounds the median in 95 % of cases; None for under 6."""
-    rank = None
-    for candidate in range(1, count // 2 + 1):
-        outside = 2 * sum(math.comb(count, at) for at in range(candidate)) / 2**count
-        if outside > 0.05:
-            break
-        rank = candidate
-    return rank
-
-
 def ratio(cell: Cell, base: Cell, pick: Pick) -> Ratio | None:
-    """`cell` over `base`; None unless both did the same whole work in at least one block together."""
+    """`cell` over `base`; None unless both did the same whole work in at least one block together. Needs numpy."""
+    from proofcost.reports.statistics.paired import compare_blocks
+
     if not (cell.whole and base.whole and cell.verdict == base.verdict):
         return None
     mine, other = cell.by_block(pick), base.by_block(pick)
-    differences = sorted(mine[block] - other[block] for block in mine.keys() & other.keys())
-    if not differences:
+    shared = [(other[block], mine[block]) for block in sorted(mine.keys() & other.keys())]
+    if not shared:
         return None
-    rank = median_interval_rank(len(differences))
-    return Ratio(
-        value=math.exp(statistics.median(differences)),
-        blocks_count=len(differences),
-        low=None if rank is None else math.exp(differences[rank - 1]),
-        high=None if rank is None else math.exp(differences[-rank]),
-    )
+    found = compare_blocks(shared)
+    return Ratio(found.ratio, len(shared), found.low, found.high)
 
 
 def key_of(record: Record) -> Key:

@@ -145,8 +145,8 @@ class _Table:
                 lines.append(f"{name}: {over}")
         if self.ratios:
             lines.append(
-                "ratio: of walls, to the first kernel, median over blocks [interval of at least 95 % for it]; what it "
-                "means is for `proofcost compare` to say"
+                "ratio: of walls, to the first kernel, block by block (Hodges-Lehmann) [exact interval of at least "
+                "95 %]; what it means is for `proofcost compare` to say"
             )
         if self.without_interval:
             lines.append(f"no interval: fewer than {BLOCKS_FOR_INTERVAL} blocks")

@@ -67,11 +67,11 @@ def _panel(
         at = kernels.index(growth.kernel)
         colour, mark = COLOURS[at % len(COLOURS)], MARKS[at % len(MARKS)]
         label = growth.kernel
-        if growth.fit is not None:
-            label += f": {growth.fit.exponent:.2f} [{interval_text(growth.fit)}]"
-            sizes = [point.n for point in growth.points]
-            line = [math.exp(growth.fit.constant) * n**growth.fit.exponent / scale for n in (min(sizes), max(sizes))]
-            panel.plot((min(sizes), max(sizes)), line, color=colour, linewidth=0.8)
+        if growth.fit.exponent is not None:
+            label += f": {growth.fit.exponent:.2f} [{interval_text(growth)}]" + (", bends" if growth.fit.bends else "")
+            ends = (growth.points[0].n, growth.points[-1].n)
+            line = [cost / scale for n in ends if (cost := growth.fit.cost_at(n)) is not None]
+            panel.plot(ends, line, color=colour, linewidth=0.8)
         for kind, points in _kinds(growth).items():
             if points:
                 panel.plot(

@@ -8,12 +8,12 @@ from rich.console import Console
 from rich.text import Text
 
 from proofcost.reports.bench_cells import COMPARED_TO_FLOOR
-from proofcost.reports.growth import Fit, Growth
+from proofcost.reports.growth import Growth
 from proofcost.reports.inert import inert_outside
 from proofcost.reports.printing import Row, full_width, is_ascii, table_of, write, write_note
 from proofcost.reports.units import human
 
-COLUMNS = ("family", "kernel", "figure", "sizes", "largest", "exponent", "interval", "last step")
+COLUMNS = ("family", "kernel", "figure", "sizes", "largest", "exponent", "interval", "bends")
 RIGHT = (3, 4, 5, 6, 7)
 LEAST = {0: 10, 1: 8}
 
@@ -30,7 +30,7 @@ def render(found: Sequence[tuple[str, str, Sequence[Growth]]], console: Console,
     for family, group in by_family.items():
         group.sort(key=lambda one: one[2].kernel)
         for at, (figure, unit, growth) in enumerate(group):
-            if growth.fit is None and growth.why is not None:
+            if growth.why is not None:
                 reasons[f"{growth.kernel} on {family}, {figure}: {growth.why}"] = None
             name = inert_outside(family, 40, ascii_only) if at == 0 else ""
             rows.append(Row([name, *_cells(figure, unit, growth, ascii_only)], section=at == len(group) - 1))
@@ -39,9 +39,9 @@ def render(found: Sequence[tuple[str, str, Sequence[Growth]]], console: Console,
         write(console, Text(""))
         write_note(
             console,
-            "cost = c n^exponent, fitted to the medians of all sizes; interval of 95 %; last step: the slope between",
+            "cost = c n^exponent, fitted to all sizes, stopped ones as bounds; interval of 95 %; bends: it is no power "
+            "law, and this is the exponent at the largest size",
         )
-        write_note(console, "the two largest sizes alone (far from the exponent: it is no power law)")
         if floor_ns is not None:
             floor = human(floor_ns, "ns", ascii_only)
             write_note(console, f"walls below {COMPARED_TO_FLOOR} times the floor of {floor} are left out of the fit")
@@ -62,9 +62,9 @@ def _cells(figure: str, unit: str, growth: Growth, ascii_only: bool) -> list[str
         figure,
         _sizes(growth),
         shown,
-        dash if fit is None else f"{fit.exponent:.2f}",
-        dash if fit is None else interval_text(fit),
-        dash if fit is None or fit.last_step is None else f"{fit.last_step:.2f}",
+        dash if fit.exponent is None else f"{fit.exponent:.2f}",
+        dash if fit.exponent is None else interval_text(growth),
+        f"{fit.last_exponent:.2f}" if fit.bends and fit.last_exponent is not None else "",
     ]
 
 
@@ -74,8 +74,9 @@ def _sizes(growth: Growth) -> str:
     return str(used) if used == len(growth.points) else f"{used} of {len(growth.points)}"
 
 
-def interval_text(fit: Fit) -> str:
+def interval_text(growth: Growth) -> str:
     """`1.02 .. 1.31`; an open end is left blank."""
+    fit = growth.fit
     low = "" if fit.low is None else f"{fit.low:.2f} "
     high = "" if fit.high is None else f" {fit.high:.2f}"
     return f"{low}..{high}"

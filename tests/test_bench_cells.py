@@ -3,16 +3,14 @@
 import io
 import itertools
 import math
-import random
 
 import pytest
 from benching import record
 from rich.console import Console
-from scipy.stats import binom
 
 from proofcost.harness.merged import Record
 from proofcost.reports import bench_table
-from proofcost.reports.bench_cells import WALL, Cell, by_stratum, cells, median_interval_rank, ratio
+from proofcost.reports.bench_cells import WALL, Cell, by_stratum, cells, ratio
 from proofcost.reports.verdicts import Trouble, Verdict, troubles, verdict
 
 MS = 1_000_000
@@ -67,33 +65,30 @@ def test_a_planted_linear_drift_makes_no_difference_between_equals() -> None:
     assert found.blocks_count == 6
 
 
-def test_a_ratio_is_the_median_of_the_blocks_ratios_with_its_order_statistics() -> None:
+def test_a_ratio_is_taken_block_by_block_with_its_exact_interval() -> None:
+    """Hodges and Lehmann over blocks: seven ratios, one of them wild, and their signed-rank interval (98.4 %)."""
     base = [[100 * MS, 100 * MS]] * 7
-    other = [[round(100 * MS * factor)] * 2 for factor in (1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 9.0)]
-    a, b = cells([*blocks("a", base), *blocks("b", other)])
+    factors = (1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 9.0)
+    a, b = cells([*blocks("a", base), *blocks("b", [[round(100 * MS * factor)] * 2 for factor in factors])])
     found = ratio(b, a, WALL)
     assert found is not None
-    assert found.value == pytest.approx(1.4)
-    assert found.low == pytest.approx(1.1), "of 7, the extremes: 98.4 %"
-    assert found.high == pytest.approx(9.0)
+    walsh = sorted(math.sqrt(one * two) for at, one in enumerate(factors) for two in factors[at:])
+    assert found.value == pytest.approx(math.sqrt(walsh[13] * walsh[14]), rel=1e-6), "the middle of 28 pairs"
+    assert found.low == pytest.approx(walsh[2], rel=1e-6), "V <= 2 has a chance of 3/128: the third from each end"
+    assert found.high == pytest.approx(walsh[-3], rel=1e-6)
+    assert found.blocks_count == 7
 
 
-def test_the_interval_is_exact_whatever_the_distribution() -> None:
-    for count in range(1, 40):
-        rank = median_interval_rank(count)
-        if rank is None:
-            assert count < 6
-            continue
-        assert 2 * binom.cdf(rank - 1, count, 0.5) <= 0.05
-        assert 2 * binom.cdf(rank, count, 0.5) > 0.05
-    chance = random.Random(5)
-    covered = 0
-    for _ in range(2000):
-        drawn = sorted(chance.lognormvariate(0, 1) for _ in range(12))
-        rank = median_interval_rank(12)
-        assert rank is not None
-        covered += drawn[rank - 1] <= 1 <= drawn[-rank]
-    assert covered / 2000 >= 0.95
+def test_a_block_with_a_repetition_that_has_no_value_is_left_out() -> None:
+    (a,) = cells(blocks("a", [[10, 10]] * 3))
+    absent = {"value": None, "unit": "ns", "method": "m", "status": "unavailable", "reason": "r"}
+    nothing = {"wall_program": absent, "wall_command": absent}
+    torn = record("b", block=3, turn_number=1, measurements=nothing)
+    (b,) = cells([*blocks("b", [[20, 20]] * 3), torn])
+    found = ratio(b, a, WALL)
+    assert found is not None
+    assert found.blocks_count == 2
+    assert found.value == pytest.approx(2)
 
 
 @pytest.mark.parametrize(
