@@ -29,7 +29,8 @@ class Sandbox:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What is started. `target` are the kernel's own words inside `argv`; `stdin` is None for /dev/null.
+    """What is started. `target` are the kernel's own words inside `argv`, without a counter's; `stdin` is None for
+    /dev/null.
 
     `write_config` is the text of `config_path`, which the caller writes before.
     """
@@ -67,10 +68,10 @@ def make(
         values["memory_mb"] = str(memory_bytes >> 20)
         words += kernel.convention.memory
     target = tuple(registry.filled(word, values) for word in words)
-    target = counters.wrapped(target, used_counters, folder)
+    started = counters.wrapped(target, used_counters, folder)
     stdin = export if kernel.input in (registry.STDIN, registry.CONFIG_STDIN) else None
     return Call(
-        argv=_sandboxed(sandbox, target, kernel, export, config_path, folder),
+        argv=_sandboxed(sandbox, started, kernel, export, config_path, folder),
         target=target,
         stdin=stdin,
         environment=_environment(kernel),

@@ -103,7 +103,8 @@ def figure(tool: Callgrind, folder: str, children: bool = True) -> dict[str, Jso
 def only_the_count(figures: dict[str, dict[str, Json]], count: dict[str, Json]) -> None:
     """Make a record's figures those of a run under callgrind: the count, and nothing else a value."""
     for name, one in figures.items():
-        figures[name] = unavailable(str(one["unit"]), str(one["method"]), NOT_A_VALUE)
+        if one["value"] is not None:
+            figures[name] = unavailable(str(one["unit"]), str(one["method"]), NOT_A_VALUE)
     figures[NAME] = count
 
 

@@ -13,7 +13,7 @@ import resource
 import sys
 
 from proofcost.adapters import bwrap, landrun
-from proofcost.harness import cgroup, libc, policy, signals, spawn, store, whole
+from proofcost.harness import cgroup, figures, libc, policy, signals, spawn, store, whole
 from proofcost.harness.meter import Meter
 from proofcost.harness.plan import Plan
 
@@ -32,8 +32,20 @@ PLAN_FIELDS = (
 class Cell(Meter):
     """An invocation with a memory limit of its own, that ends when it is told to."""
 
-    __slots__ = ()
+    __slots__ = ("callgrind",)
     limited = "this kernel on this export, its sandbox included"
+
+    def __init__(self, plan: Plan, inherited: signals.Inherited, callgrind: "list[str] | None" = None) -> None:
+        super().__init__(plan, inherited)
+        # valgrind's path, its version and the folder of its files, where the command runs under it.
+        self.callgrind = callgrind
+
+    def _last_word(self, table: figures.Figures) -> None:
+        if self.callgrind is not None:
+            from proofcost.bench_suites import callgrind
+
+            path, version, folder = self.callgrind
+            callgrind.only_the_count(table, callgrind.figure(callgrind.Callgrind(path, version), folder))
 
     def _make_cgroup(self) -> None:
         super()._make_cgroup()
@@ -89,7 +101,7 @@ def main() -> None:
         limit = said["file_size_bytes"]
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-        cell = Cell(plan_of(said), inherited)
+        cell = Cell(plan_of(said), inherited, said["callgrind"])
         cell.prepare()
         cgroups = [] if cell.group is None else list(cell.group.dirs.values())
         told = {"invocation": cell.invocation, "cgroups": cgroups, "status": None, "fault": None}

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from proofcost.adapters import launchers
-from proofcost.bench_suites import call
+from proofcost.bench_suites import call, counters
 from proofcost.bench_suites.output import Output
 from proofcost.bench_suites.series import Series, Turn
 from proofcost.bench_suites.stopping import Stop
@@ -231,6 +231,7 @@ class Conductor:
             "memory_limit_bytes": memory,
             "swap_limit_bytes": settings.limits.swap_bytes,
             "file_size_bytes": settings.limits.file_size_bytes,
+            "callgrind": _callgrind(settings.counters, folder),
             "ids": {
                 "build": turn.build + 1 if len(turn.kernel.builds) > 1 else None,
                 "block": turn.block,
@@ -389,3 +390,11 @@ def _answer(memory: int) -> dict[str, Any]:
     if not isinstance(said, dict) or "fault" not in said:
         return nothing
     return {**nothing, **said}
+
+
+def _callgrind(used: tuple[str, ...], folder: str) -> list[str] | None:
+    """(valgrind's path, its version, where its files are) for a cell that is counted by it."""
+    if counters.CALLGRIND not in used:
+        return None
+    tool = counters.found()
+    return [tool.path, tool.version, folder]

@@ -97,23 +97,23 @@ def read(path: str, known: Registry, env: Mapping[str, str]) -> Suite:
 
 
 def _settings(top: Table, name: str) -> Settings:
-    order_given = "order" in top
-    order = top.choice("order", ORDERS, ABBA)
-    repetitions = top.integer("repetitions", 1, REPETITIONS_MAX, 12)
-    if repetitions % 2 and order == ABBA:
-        if order_given:
-            top.fail("repetitions", f"{repetitions} is odd: a block of order abba has two turns of each kernel")
-        order = RANDOM
     used = top.texts("counters", "names of counters")
     for at, counter in enumerate(used):
         if counter not in counters.COUNTERS:
             what = f"{described.shown(counter)} is no counter{described.suggestion(counter, counters.COUNTERS)}"
             top.fail("counters", what, at)
+    order_given = "order" in top
+    order = top.choice("order", ORDERS, ABBA)
+    repetitions = top.integer("repetitions", 1, REPETITIONS_MAX, counters.RUNS if used else 12)
+    if repetitions % 2 and order == ABBA:
+        if order_given:
+            top.fail("repetitions", f"{repetitions} is odd: a block of order abba has two turns of each kernel")
+        order = RANDOM
     return Settings(
         name=top.text("name", "a name for the suite", name),
         order=order,
         repetitions=repetitions,
-        warmups=top.integer("warmups", 0, 1000, 1),
+        warmups=top.integer("warmups", 0, 1000, 0 if used else 1),
         seed=top.integer("seed", 0, SEED_MAX, 1),
         threads=top.integers("threads", 1, THREADS_MAX, (1,)),
         co_running=top.integers("co_running", 1, CO_RUNNING_MAX, (1,)),

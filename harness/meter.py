@@ -447,6 +447,7 @@ class Meter:
         if child.exec_error is not None:
             figures.never_started(table)
         evidence = self._evidence(child, status, table, usage, reached)
+        self._step("figures", lambda: self._last_word(table), None)
         no_host: dict[str, int | None] = {}
         after = self._step("host", host.snapshot, no_host)
         disturbance = host.disturbance(self.disturbance, after)
@@ -514,6 +515,9 @@ class Meter:
 
     def _whole(self, table: figures.Figures) -> None:
         """Only `run` has more to say here."""
+
+    def _last_word(self, table: figures.Figures) -> None:
+        """What is kept of the figures, once a cause has been found by them; only a bench changes anything."""
 
     def _leave_cgroup(self) -> None:
         if self.group is not None:

@@ -63,7 +63,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--sandbox", choices=call.SANDBOXES, help="what every kernel runs in (default none)")
     add("--timeout", metavar="T", help="kill a run after T (90, 90s, 15m, 2h, none; default 1h)")
     add("--memory", metavar="M", help="limit a run's whole tree to M (512M, 8Gi; default: 90 %% of what is free)")
-    add("--counter", action="append", metavar="NAME", help=f"count by a tool: {', '.join(counters.COUNTERS) or '-'}")
+    add(
+        "--counter",
+        action="append",
+        metavar="NAME",
+        help=f"count by a tool: {', '.join(counters.COUNTERS)} (docs/bench.md)",
+    )
     add("--aa", action="store_true", help="run the first kernel a second time under another name, in the same blocks")
     add("--save", metavar="NAME", help="keep the series under this name")
     add("--resume", action="store_true", help="go on where this series was interrupted")
@@ -168,6 +173,17 @@ def _changed(args: argparse.Namespace, found: Suite) -> Suite:
             if not 1 <= threads <= suite.THREADS_MAX:
                 raise UsageError(f"--threads {threads}: out of range; give a number from 1 to {suite.THREADS_MAX}")
         settings = replace(settings, threads=tuple(dict.fromkeys(args.threads)))
+    if args.counter is not None:
+        for name in args.counter:
+            if name not in counters.COUNTERS:
+                raise UsageError(f"--counter {name!r}: no such counter{described.suggestion(name, counters.COUNTERS)}")
+        settings = replace(settings, counters=tuple(dict.fromkeys(args.counter)))
+        # A count repeats: so many runs tell its spread, and none is needed to warm anything up.
+        settings = replace(
+            settings,
+            repetitions=settings.repetitions if args.repetitions else counters.RUNS + (args.order == ABBA),
+            warmups=settings.warmups if args.warmups is not None else 0,
+        )
     if args.order is not None:
         settings = replace(settings, order=args.order)
     if settings.order == ABBA and settings.repetitions % 2:
@@ -179,11 +195,6 @@ def _changed(args: argparse.Namespace, found: Suite) -> Suite:
         settings = replace(settings, order=RANDOM)
     if args.sandbox is not None:
         settings = replace(settings, sandbox=call.Sandbox(args.sandbox))
-    if args.counter is not None:
-        for name in args.counter:
-            if name not in counters.COUNTERS:
-                raise UsageError(f"--counter {name!r}: no such counter{described.suggestion(name, counters.COUNTERS)}")
-        settings = replace(settings, counters=tuple(args.counter))
     settings = replace(settings, limits=_limits(args, settings.limits))
     return replace(found, settings=settings, aa=found.aa or args.aa)
 
@@ -214,6 +225,9 @@ def _prepare(args: argparse.Namespace, asked: Suite, known: Registry, place: str
         asked_kernels = suite.with_twin(asked_kernels)
     if not asked_kernels:
         raise UsageError(f"suite {asked.settings.name}: no kernel; list one under [[kernel]], or give NAME=CMD")
+    wrong = counters.refusal(asked.settings.counters, asked.settings.threads, asked.settings.sandbox.kind)
+    if wrong is not None:
+        raise UsageError(wrong)
     settings = replace(asked.settings, sandbox=_sandbox(asked.settings.sandbox.kind))
     found = tuple(kernels.found(one, f"{place}/digests") for one in asked_kernels)
     if not asked.specs:

@@ -11,7 +11,7 @@ from rich.text import Text
 from proofcost.bench_suites import sessions
 from proofcost.bench_suites.series import Series
 from proofcost.harness.merged import Record, text_at
-from proofcost.reports import bench_table, calibration, contention, growth_table
+from proofcost.reports import bench_table, calibration, contention, counted_table, growth_table
 from proofcost.reports.bench_cells import MEMORY, WALL
 from proofcost.reports.inert import inert_outside
 
@@ -62,7 +62,9 @@ def show(series: Series, place: str, records: Sequence[Record], output: str | No
         return
     report = series.settings.report
     floor_ns, floor_from = floor(place, records)
-    if report == "growth":
+    if counted_table.is_counted(records):  # no other report has a value to show
+        counted_table.render(records, console)
+    elif report == "growth":
         _growth(series, records, console, floor_ns, output)
     elif report == "contention":
         contention.render(records, console)

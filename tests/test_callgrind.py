@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from proofcost.bench_suites import callgrind
 from proofcost.bench_suites.callgrind import Callgrind, CallgrindError
 from proofcost.harness import figures
-from proofcost.harness.record import Json, measurement
+from proofcost.harness.record import Json, measurement, unavailable
 from proofcost.reports.counted_change import counted_change
 
 Hostile = Callable[[str], Path]
@@ -211,14 +211,17 @@ def test_nothing_but_the_count_is_a_value() -> None:
         "wall_command": measurement(5, "ns", "clock"),
         "memory_peak_tree": measurement(6, "bytes", "cgroup"),
         "instructions:u": measurement(7, "count", "perf"),
+        "cycles:u": unavailable("count", "perf", "counter_not_supported"),
     }
     callgrind.only_the_count(table, measurement(123, "count", "callgrind"))
     assert {name: one["value"] for name, one in table.items()} == {
         "wall_command": None,
         "memory_peak_tree": None,
         "instructions:u": None,
+        "cycles:u": None,
         "instructions_callgrind": 123,
     }
+    assert table.pop("cycles:u")["reason"] == "counter_not_supported"
     assert {one["reason"] for name, one in table.items() if name != callgrind.NAME} == {callgrind.NOT_A_VALUE}
 
 
