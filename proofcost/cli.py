@@ -9,7 +9,20 @@ from proofcost.harness.version import VERSION
 from proofcost.output import guarded
 
 # In the order in which a newcomer meets them.
-_COMMANDS = ("demo", "run", "log", "show", "bench", "kernels", "doctor", "install", "import", "export", "store")
+_COMMANDS = (
+    "demo",
+    "run",
+    "log",
+    "show",
+    "bench",
+    "compare",
+    "kernels",
+    "doctor",
+    "install",
+    "import",
+    "export",
+    "store",
+)
 # Where a module cannot bear its command's name.
 _MODULES = {"import": "importing"}
 USAGE_ERROR = 2

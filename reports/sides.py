@@ -1,0 +1,78 @@
+"""What people call the two sides of a comparison -> conditions on records.
+
+A side is a path (a store, a folder, a file), a condition (`kernel=nanoda`, `label.commit=abc`), a name that a bench was
+saved under, or a kernel's name. Two kernels of one bench are compared within the newest series that ran both.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from proofcost.reports.dataset import Data, open_data
+from proofcost.reports.where import Where, parse
+
+_OPERATOR = re.compile(r"[=<>~]")
+
+
+class SideError(Exception):
+    """A side that names nothing. One line: which, and what there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side: a data set, and which of its records."""
+
+    name: str
+    data: Data
+    where: Where
+    said: str
+    """How it was understood, for people."""
+
+
+def resolve(base: str, head: str, paths: Sequence[str], common: Where) -> tuple[Side, Side]:
+    """Both sides. `paths`: the data that names are looked up in. Raises SideError, DataError, WhereError."""
+    shared = None if os.path.exists(base) and os.path.exists(head) else open_data(paths)
+    known = [_resolve(name, shared, common) for name in (base, head)]
+    if shared is not None and all(side.said.startswith("kernel") for side in known):
+        found = shared.connection.execute(
+            "SELECT plan, max(started_ns) FROM records WHERE plan IS NOT NULL AND kernel IN (?, ?) AND " + common.sql +
+            " GROUP BY plan HAVING count(DISTINCT kernel) = 2 ORDER BY 2 DESC LIMIT 1",
+            (base, head, *common.parameters),
+        ).fetchone()  # fmt: skip
+        if found is not None:
+            when = datetime.fromtimestamp(found[1] // 10**9, UTC).strftime("%Y-%m-%d %H:%M")
+            known = [
+                Side(side.name, side.data, _and(side.where, Where("plan = ?", (found[0],))),
+                     f"{side.said}, of the bench of {when} (plan {found[0][:12]})")
+                for side in known
+            ]  # fmt: skip
+    return known[0], known[1]
+
+
+def _resolve(name: str, data: Data | None, common: Where) -> Side:
+    if os.path.exists(name):
+        return Side(name, open_data([name]), common, f"all of {name}")
+    assert data is not None
+    if _OPERATOR.search(name):
+        return Side(name, data, _and(common, parse([name])), name)
+    saved = Where("json_extract_string(labels, '$.saved') = ?", (name,))
+    for where, said in ((saved, f"saved as {name}"), (Where("kernel = ?", (name,)), f"kernel {name}")):
+        query = f"SELECT 1 FROM records WHERE {where.sql} AND {common.sql} LIMIT 1"
+        if data.connection.execute(query, (*where.parameters, *common.parameters)).fetchone():
+            return Side(name, data, _and(where, common), said)
+    query = (
+        "SELECT DISTINCT kernel FROM records UNION SELECT DISTINCT json_extract_string(labels, '$.saved') FROM records"
+    )
+    names = sorted(str(row[0]) for row in data.connection.execute(query).fetchall() if row[0] is not None)
+    near = difflib.get_close_matches(name, names, 1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names[:10])}" if names else "there is no data"
+    raise SideError(f"{name!r}: no path, no saved name, no kernel and no condition like kernel=NAME; {hint}")
+
+
+def _and(one: Where, other: Where) -> Where:
+    return Where(f"({one.sql}) AND ({other.sql})", (*one.parameters, *other.parameters))

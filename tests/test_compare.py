@@ -1,0 +1,270 @@
+"""`proofcost compare`: what is called changed, what is not, and what is refused."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from calling import PROOFCOST
+
+from proofcost.harness.columns import Row
+from proofcost.reports import compare_text, parquet
+from proofcost.reports.compare import METRICS, Report, UnlikeError, compare
+from proofcost.reports.dataset import open_data
+from proofcost.reports.sides import SideError, resolve
+from proofcost.reports.statistics.verdict import Finding
+from proofcost.reports.where import parse
+
+MS = 10**6
+
+
+def run(kernel: str, subject: str, block: int | None, wall: float, **more: Any) -> Row:
+    return {
+        "record": f"{kernel}-{subject}-{block}-{wall}", "session": "s", "plan": "p1", "host": "h", "boot": "b",
+        "host_class": "c", "phase": "checker", "kernel": kernel, "kernel_sha256": f"sha-{kernel}", "workload": subject,
+        "outcome": "exited", "cause": "completed", "exit_code": 0, "verdict": "accepted", "block": block,
+        "started_ns": 10**18, "wall_program": int(wall * MS), **more,
+    }  # fmt: skip
+
+
+def series(kernel: str, subject: str, walls: Any, **more: Any) -> list[Row]:
+    return [run(kernel, subject, at, wall, **more) for at, wall in enumerate(walls, 1)]
+
+
+def noisy(seed: int, n: int, mean: float, cv: float = 0.01) -> Any:
+    return mean * np.exp(np.random.default_rng(seed).normal(0, cv, n))
+
+
+def kept(folder: Path, rows: list[Row], name: str = "x") -> str:
+    parquet.write(folder / f"{name}.0.parquet", parquet.table_of(rows))
+    return str(folder / f"{name}.0.parquet")
+
+
+def report_of(folder: Path, rows: list[Row], **options: Any) -> Report:
+    base, head = resolve("old", "new", [kept(folder, rows)], parse([]))
+    return compare(base, head, **options)
+
+
+def findings(report: Report, metric: str = "wall") -> dict[str, Finding]:
+    return {one.case[1]: one.finding for one in report.compared if one.metric.name == metric}
+
+
+def test_a_change_an_equivalence_and_what_needs_more(tmp_path: Path) -> None:
+    rows: list[Row] = []
+    for kernel, factors in (("old", (1, 1, 1)), ("new", (1.1, 1.0, 1.0))):
+        seed = 1 if kernel == "old" else 2
+        rows += series(kernel, "slower", noisy(seed, 12, 100 * factors[0]))
+        rows += series(kernel, "same", noisy(seed + 10, 12, 100, 0.002))
+        rows += series(kernel, "noisy", noisy(seed + 20, 12, 100, 0.2))
+    report = report_of(tmp_path, rows)
+    assert findings(report) == {
+        "slower": Finding.REGRESSED, "same": Finding.EQUIVALENT, "noisy": Finding.INCONCLUSIVE,
+    }  # fmt: skip
+    slower = next(one for one in report.compared if one.case[1] == "slower")
+    assert slower.verdict is not None
+    assert slower.verdict.comparison.design.name == "PAIRED"
+    assert slower.verdict.comparison.low is not None
+    assert slower.verdict.comparison.low < 1.1 < (slower.verdict.comparison.high or 0)
+    assert report.suite["wall"].submissions == 3
+    assert compare_text.conclusion(report) == "3 cases compared: 1 regressed, 1 equivalent, 1 inconclusive"
+
+
+def test_drift_over_the_series_is_no_difference(tmp_path: Path) -> None:
+    drift = [100 * (1 + 0.01 * block) for block in range(12)]
+    report = report_of(tmp_path, series("old", "x", drift) + series("new", "x", [wall * 1.0001 for wall in drift]))
+    assert findings(report) == {"x": Finding.EQUIVALENT}
+
+
+def test_five_blocks_all_one_way_are_too_few(tmp_path: Path) -> None:
+    report = report_of(tmp_path, series("old", "x", [100] * 5) + series("new", "x", [150, 151, 152, 153, 154]))
+    assert findings(report) == {"x": Finding.INCONCLUSIVE}
+    assert "more" in compare_text.finding_text(report.compared[0])
+
+
+def test_the_same_binary_never_regresses(tmp_path: Path) -> None:
+    rows = series("old", "x", noisy(1, 12, 100)) + series("new", "x", noisy(2, 12, 120))
+    for row in rows:
+        row["kernel_sha256"] = "one and the same"
+    report = report_of(tmp_path, rows)
+    assert findings(report) == {"x": Finding.INCONCLUSIVE}
+    assert compare_text.finding_text(report.compared[0]) == "the same binary on both sides"
+
+
+def test_without_blocks_it_is_unpaired_and_says_so(tmp_path: Path) -> None:
+    rows = [run("old", "x", None, wall) for wall in noisy(1, 15, 100)] + [
+        run("new", "x", None, wall) for wall in noisy(2, 15, 130)
+    ]
+    report = report_of(tmp_path, rows)
+    assert findings(report) == {"x": Finding.REGRESSED}
+    assert any("what drifted between the sides counts as a difference" in note for note in compare_text.notes(report))
+
+
+def test_builds_are_the_unit_where_they_vary(tmp_path: Path) -> None:
+    """Ten iterations of each of three builds are three values, not thirty."""
+    rows: list[Row] = []
+    for kernel, level in (("old", 100.0), ("new", 101.5)):
+        for build in (1, 2, 3):
+            walls = noisy(build + (10 if kernel == "new" else 0), 10, level * (1 + 0.015 * (build - 2)), 0.0005)
+            rows += [run(kernel, "x", None, wall, build=build, iteration=at) for at, wall in enumerate(walls)]
+    (one,) = [one for one in report_of(tmp_path, rows).compared if one.metric.name == "wall"]
+    assert one.verdict is not None
+    assert (one.verdict.comparison.base_count, one.verdict.comparison.head_count) == (3, 3)
+    assert one.finding is Finding.INCONCLUSIVE
+
+
+def test_instructions_lead(tmp_path: Path) -> None:
+    rows = series("old", "x", noisy(1, 12, 100), instructions_u=1_000_000)
+    rows += series("new", "x", noisy(2, 12, 110), instructions_u=1_000_000)
+    report = report_of(tmp_path, rows)
+    assert [one.metric.name for one in report.leading()] == ["instructions"]
+    assert report.leading()[0].finding is Finding.EQUIVALENT
+    assert report.leading()[0].ratio == 1.0
+    assert findings(report) == {"x": Finding.REGRESSED}
+
+
+@pytest.mark.parametrize(("head", "finding"), [(1_002_000, Finding.REGRESSED), (1_000_900, Finding.EQUIVALENT)])
+def test_callgrind_counts_have_a_rule_of_their_own(tmp_path: Path, head: int, finding: Finding) -> None:
+    rows: list[Row] = []
+    for kernel, count in (("old", 1_000_000), ("new", head)):
+        for at in range(3):
+            row = run(kernel, "x", at + 1, 1)
+            del row["wall_program"]
+            rows.append({**row, "instructions_callgrind": count, "counters": "callgrind"})
+    report = report_of(tmp_path, rows)
+    assert [(one.metric.name, one.finding) for one in report.compared] == [("instructions (callgrind)", finding)]
+
+
+def test_failures_are_counted_apart_and_give_no_ratio(tmp_path: Path) -> None:
+    rows = series("old", "x", [100] * 6) + series(
+        "new", "x", [1] * 6, outcome="timed_out", cause="time_limit", verdict=None
+    )
+    rows += series("old", "y", [100] * 6) + series("new", "y", [1] * 6, verdict="rejected")
+    rows += series("old", "z", [100] * 6)
+    report = report_of(tmp_path, rows)
+    assert report.compared == []
+    assert report.without_ratio[("checker", "x")] == "accepted against time_limit"
+    assert report.disagreements == [("checker", "y")]
+    assert report.one_sided == {("checker", "z"): "old"}
+    assert report.ends[("checker", "x")][1] == {"time_limit": 6}
+    assert any(note.startswith("VERDICTS DISAGREE in 1 case: checker y") for note in compare_text.notes(report))
+
+
+@pytest.mark.parametrize("column", ["threads", "host_class", "sandbox", "input_sha256", "config_sha256"])
+def test_what_is_unlike_is_refused_by_name(tmp_path: Path, column: str) -> None:
+    one, other = (1, 4) if column == "threads" else ("one", "other")
+    rows = series("old", "x", [100] * 6, **{column: one}) + series("new", "x", [100] * 6, **{column: other})
+    with pytest.raises(UnlikeError, match=f"differ in {column} .*--pool {column}"):
+        report_of(tmp_path, rows)
+    assert findings(report_of(tmp_path / "again", rows, pool=[column]))
+
+
+def test_bounds_and_warm_ups_are_no_samples(tmp_path: Path) -> None:
+    rows = series("old", "x", [100] * 6) + series("new", "x", [100] * 6)
+    rows += series("new", "x", [999] * 6, warmup=True) + series("new", "x", [999] * 6, beside=1)
+    rows += series("new", "x", [999] * 6, weak={"wall_program": "lower_bound"})
+    report = report_of(tmp_path, rows)
+    (wall,) = report.compared
+    assert (wall.base, wall.head, wall.ratio) == (100 * MS, 100 * MS, 1.0)
+
+
+def test_sides(tmp_path: Path) -> None:
+    rows = series("old", "x", [100] * 6, labels={"saved": "monday", "commit": "a"})
+    rows += series("new", "x", [100] * 6, labels={"saved": "tuesday", "commit": "b"})
+    path = kept(tmp_path, rows)
+    for base, head in (("old", "new"), ("monday", "tuesday"), ("label.commit=a", "label.commit=b"), (path, path)):
+        assert compare(*resolve(base, head, [path], parse([]))).compared, (base, head)
+    with pytest.raises(SideError, match="did you mean tuesday"):
+        resolve("monday", "tuesdya", [path], parse([]))
+
+
+def test_two_kernels_are_compared_within_the_newest_series_of_both(tmp_path: Path) -> None:
+    rows = series("old", "x", [100] * 6) + series("new", "x", [100] * 6)
+    for row in series("old", "x", [500] * 6) + series("new", "x", [100] * 6):
+        rows.append({**row, "plan": "p0", "started_ns": 1, "record": row["record"] + "0"})
+    report = report_of(tmp_path, rows)
+    (one,) = report.compared
+    assert one.base == 100 * MS
+    assert "plan p1" in report.base.said
+
+
+def test_an_a_a_comparison_seldom_alarms(tmp_path: Path) -> None:
+    """Forty equal cases, ten times: at most a few of the ten families raise any alarm."""
+    alarms = 0
+    for trial in range(10):
+        rows: list[Row] = []
+        for case in range(40):
+            for at, kernel in enumerate(("old", "new")):
+                rows += series(kernel, f"c{case}", noisy(trial * 1000 + case * 2 + at, 12, 100, 0.05))
+        report = report_of(tmp_path / str(trial), rows)
+        alarms += bool(report.of(Finding.REGRESSED, Finding.IMPROVED))
+    assert alarms <= 2
+
+
+def proofcost_compare(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [PROOFCOST, "compare", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_command_and_its_gate(tmp_path: Path) -> None:
+    hostile = "x|<b>\x1b[31m`y`"
+    rows = series("old", hostile, noisy(1, 12, 100)) + series("new", hostile, noisy(2, 12, 120))
+    path = kept(tmp_path, rows)
+    done = proofcost_compare(
+        "old", "new", "--data", path, "-o", tmp_path / "c.json", "-o", tmp_path / "c.md", "-o", tmp_path / "c.csv"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\x1b" not in done.stdout
+    assert "1 case compared: 1 regressed" in done.stdout
+    said = json.loads((tmp_path / "c.json").read_text())
+    assert said["cases"][0]["finding"] == "regressed"
+    assert 1.15 < said["cases"][0]["ratio"] < 1.25
+    text = (tmp_path / "c.md").read_text()
+    assert "<b>" not in text
+    assert text.count("| regressed |") == 1
+    assert proofcost_compare("old", "new", "--data", path, "--gate").returncode == 1
+    assert proofcost_compare("new", "old", "--data", path, "--gate").returncode == 0
+    few = kept(tmp_path, series("old", "x", [100] * 3) + series("new", "x", [150] * 3), "few")
+    assert proofcost_compare("old", "new", "--data", few, "--gate").returncode == 0
+    assert proofcost_compare("old", "new", "--data", few, "--gate", "--conclusive").returncode == 3
+
+
+def test_a_summary_has_a_limit(tmp_path: Path) -> None:
+    rows: list[Row] = []
+    for case in range(600):
+        for kernel in ("old", "new"):
+            rows += series(kernel, f"{case}-" + "long" * 30, [100, 101, 102, 100, 99, 100])
+    text = compare_text.markdown(report_of(tmp_path, rows))
+    assert len(text.encode()) <= compare_text.MARKDOWN_MAX_BYTES
+    assert "more rows, in the JSON file" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["a", "b", "--data", "/no/such"], "/no/such: no such file"),
+        (["a", "b", "--pool", "wall"], "--pool 'wall': not one of host_class"),
+        (["a", "b", "-o", "x.pdf"], "-o x.pdf: give a name that ends in .json"),
+        (["a", "b", "--conclusive"], "goes with --gate"),
+        (["a"], "HEAD"),
+    ],
+)
+def test_wrong_calls(words: list[object], said: str) -> None:
+    done = proofcost_compare(*words)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_nothing_to_compare(tmp_path: Path) -> None:
+    data = open_data([kept(tmp_path, series("old", "x", [1]))])
+    assert data.journal_records == 0
+    done = proofcost_compare("old", "new", "--data", tmp_path)
+    assert done.returncode == 2
+    assert "'new': no path, no saved name" in done.stderr
+
+
+def test_every_metric_names_columns_that_are_there() -> None:
+    from proofcost.harness.columns import NAMES
+
+    assert {column for metric in METRICS for column in metric.columns} <= set(NAMES)
