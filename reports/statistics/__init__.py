@@ -18,7 +18,7 @@ over base, above 1 is dearer.
 | can these verdicts be trusted? | `alarm_rate`, `split_half` |
 | who wins? | `rank_intervals` |
 | how does cost grow with size? | `growth` |
-| which limit? | `survival`, `memory_limit`, `time_limit`, `size_limit`, `retry_ladder`, `tail`, `decaying_histogram` |
+| which limit? | `survival`, `safe_limit`, `time_limit`, `size_limit`, `retry_ladder`, `tail`, `decaying_histogram` |
 | how many sandboxes on a host? | `peak_of_sums`, `contention` |
 | how many hosts? | `queueing`, `arrivals`, `fleet`, `fleet_size`, `packing` |
 """
