@@ -21,7 +21,7 @@ long: .venv/.dev
 	PROOFCOST_LONG=1 $(BIN)/pytest -k ten_thousand tests/test_parallel.py
 	PROOFCOST_LONG=1 $(BIN)/pytest -m slow tests/statistics
 
-# What the meter itself costs, beside other tools, in one run.
+# What the meter itself costs, and how fast exports are written and looked through, beside other tools.
 bench: .venv/.dev
 	$(BIN)/pytest bench_suites --benchmark-only -o python_files='bench_*.py'
 

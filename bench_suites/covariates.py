@@ -130,7 +130,7 @@ class Reader:
         self.tally.bytes += len(block)
         cut = block.rfind(b"\n") + 1
         if cut:
-            self._lines(b"".join((*self.rest, block[:cut])))
+            self._lines(b"".join((*self.rest, memoryview(block)[:cut], _PADDING)), self.rest_bytes + cut)
             self.rest.clear()
             self.rest_bytes = 0
         if cut < len(block):
@@ -169,8 +169,8 @@ class Reader:
     def _too_long(self, number: int) -> None:
         raise MalformedError(number, f"longer than {LINE_BYTES_MAX} bytes", "give an export with one record a line")
 
-    def _lines(self, text: bytes) -> None:
-        """Count whole lines."""
+    def _lines(self, text: bytes, size: int) -> None:
+        """Count whole lines: the first `size` bytes of `text`, behind which padding stands."""
         fault: MalformedError | None = None
         if not text.isascii():
             try:
@@ -180,21 +180,20 @@ class Reader:
                 number = self.tally.lines + 1 + text.count(b"\n", 0, line_start)
                 what = f"not UTF-8 (byte {error.start - line_start + 1} of the line)"
                 fault = MalformedError(number, what, "export again")
-                text = text[:line_start]  # what comes before may be wrong earlier
-        if text:
-            self._whole_lines(text)
+                size = line_start  # what comes before may be wrong earlier
+        if size:
+            self._whole_lines(text, size)
         if fault is not None:
             raise fault
 
-    def _whole_lines(self, text: bytes) -> None:
-        padded = text + _PADDING
-        letters = np.frombuffer(padded, np.uint8)
-        ends = np.flatnonzero(letters[: len(text)] == _NEWLINE)
+    def _whole_lines(self, text: bytes, size: int) -> None:
+        letters = np.frombuffer(text, np.uint8)
+        ends = np.flatnonzero(letters[:size] == _NEWLINE)
         starts = np.concatenate(([0], ends[:-1] + 1))
         self.line_longest = max(self.line_longest, int((ends - starts).max()) + 1)
         if self.line_longest > LINE_BYTES_MAX:
             self._too_long(self.tally.lines + 1 + int((ends - starts).argmax()))
-        words = np.ndarray(len(text), "<u8", padded, strides=(1,))
+        words = np.ndarray(len(text) - HEAD_BYTES + 1, "<u8", text, strides=(1,))
         heads = words[starts]
         closed = letters[ends - 1] == _CLOSE
         if self.tally.lines == 0:
@@ -216,7 +215,7 @@ class Reader:
             declares[index] = self._parse(text[starts[index] : ends[index] + 1], first + index) in DECLARATIONS
         self._declared(np.flatnonzero(declares) + first)
         if self.depth is not None:
-            self.depth.take(text, first)
+            self.depth.take(text[:size], first)
         self.tally.lines += len(starts)
 
     def _count_behind_number(

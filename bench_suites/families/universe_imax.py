@@ -19,16 +19,18 @@ def write(out: Writer, order: Order) -> None:
     last_name = out.name("v")
     last = out.param(last_name)
 
-    def nested(outer: list[int]) -> int:
-        level = last
-        for one in reversed(outer):
-            level = out.imax(one, level)
-        return level
-
     shuffled = levels.copy()
     random.Random(order.seed).shuffle(shuffled)
     if order.fault:
         shuffled[-1] = shuffled[0]
+    ends_alike = next((i for i in range(order.n) if levels[-1 - i] != shuffled[-1 - i]), order.n)
+
+    def nested(outer: list[int]) -> int:
+        level = last
+        for i, one in enumerate(reversed(outer)):
+            level = out.imax(one, level, once=i >= ends_alike)
+        return level
+
     type_ = out.sort(out.succ(nested(levels)))
     out.definition(out.name("same"), type_, out.sort(nested(shuffled)), height=1, parameters=(*names, last_name))
 
