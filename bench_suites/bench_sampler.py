@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from proofcost.harness import cgroup, hierarchy, procfs, sample, signals
+from proofcost.harness import cgroup, hierarchy, procfs, sample, samples, signals
 
 LENGTH_S = float(os.environ.get("PROOFCOST_BENCH_SAMPLER_S", "10"))
 PROCESSES = 6
@@ -61,13 +61,13 @@ def measure(group: cgroup.Group, pid: int, what: str, monkeypatch: pytest.Monkey
     with monkeypatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         one = sample.Sampler(group.dirs, ["/tmp"] if what == "all" else [])
         if what == "nothing":
-            patch.setattr(sample.Sampler, "_fast", lambda self, now: None)
+            patch.setattr(samples.Taker, "fast", lambda self, now: None)
         if what != "all":
-            patch.setattr(sample.Sampler, "_processes", lambda self, now: None)
+            patch.setattr(samples.Taker, "processes", lambda self, now: None)
         one.begin(pid, f"{folder}/traces/s/i.ndjson.gz" if what == "all" else None)
         found = loop(one)
         one.end_trace(time.monotonic_ns(), None)
-        assert one.trace_fault is None
+        assert one.fault is None
         assert what != "all" or list(Path(folder).glob("traces/s/*"))
     return found
 

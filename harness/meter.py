@@ -461,8 +461,8 @@ class Meter:
             self.cgroup_reason if self.group is None and self.cgroup_reason else "no cpu controller here",
         )
         trace = self.sampler.end_trace(self.exit_ns, self.stamps if self.stamps.reason is None else None)
-        if self.sampler.trace_fault is not None:
-            self._fault("trace", self.sampler.trace_fault)
+        if self.sampler.fault is not None:
+            self._fault(*self.sampler.fault)
         event: dict[str, Json] = {
             "schema": SCHEMA,
             "event": "finished",

@@ -34,7 +34,7 @@ OURS = "proofcost"
 # Only where something outlived an earlier command, at the first call of a boot, or once a sample is taken.
 ONLY_WHEN_NEEDED = {"proofcost.harness.settle", "proofcost.harness.hostclass", "proofcost.harness.reading",
                     "proofcost.harness.whole", "proofcost.adapters.launchers",
-                    "proofcost.harness.trace", "zlib"}  # fmt: skip
+                    "proofcost.harness.samples", "proofcost.harness.trace", "zlib"}  # fmt: skip
 # What an entrance has no use for of the others'.
 OF_OTHERS = {
     PHASE: {"proofcost.adapters.bwrap"},
@@ -121,14 +121,14 @@ def test_the_first_call_of_a_boot_stays_within_it_too(tmp_path: Path, tree: Path
     assert foreign <= ALLOWED | REAL_OS, foreign - ALLOWED
 
 
-def test_a_call_that_is_sampled_imports_the_timeline_and_its_compression_alone(tmp_path: Path, tree: Path) -> None:
+def test_a_call_that_is_sampled_imports_what_takes_and_keeps_the_samples_alone(tmp_path: Path, tree: Path) -> None:
     """While the command runs: what is imported then disturbs it."""
     wrap = Wrap(tmp_path / "w", tree, options={"cgroup": "off"})
     modules_of_a_call(wrap, tmp_path, PHASE)
     short = modules_of_a_call(wrap, tmp_path, PHASE)
     long = modules_of_a_call(wrap, tmp_path, PHASE, "/bin/sleep", "0.5")
     assert wrap.records()[-1]["finished"]["trace"]["samples_count"] >= 2
-    assert long - short == {"proofcost.harness.trace", "zlib"}
+    assert long - short == {"proofcost.harness.samples", "proofcost.harness.trace", "zlib"}
 
 
 def test_what_is_forbidden_is_not_allowed() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from wrapped import IN_GUEST, NOBODY, Wrapper
 
-from proofcost.harness import procfs, sample
+from proofcost.harness import procfs, sample, samples
 
 Hostile = Callable[[str], Path]
 
@@ -263,7 +263,7 @@ def test_the_cgroups_files_are_read_in_ns_and_bytes(
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    one = sample.Files({path.name: str(path) for path in tmp_path.iterdir()})
+    one = samples.Files({path.name: str(path) for path in tmp_path.iterdir()})
     for _ in range(2):  # again: they are held open
         assert one.read() == (cpu_ns, memory, split)
     one.close()
@@ -271,12 +271,13 @@ def test_the_cgroups_files_are_read_in_ns_and_bytes(
 
 def test_the_largest_sample_is_kept_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = iter([(5, 0, 0), (1, 9, 0), (6, 0, 1), None, (9, 0, 0)])
-    monkeypatch.setattr(sample.Files, "read", lambda files: (None, None, next(seen)))
+    monkeypatch.setattr(samples.Files, "read", lambda files: (None, None, next(seen)))
     monkeypatch.setattr(procfs, "tree_of", lambda pid, limit: [])
     one = sample.Sampler({}, [])
+    taker = samples.Taker(one, {}, 1, 0, None)
     for at in range(5):
-        one._fast(at)
-    assert one.split == (1, 9, 0)
+        taker.fast(at)
+    assert (one.split, one.samples_count) == ((1, 9, 0), 5)
 
 
 def test_a_disk_that_vanishes_costs_a_sample_and_no_more(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wrapped import IN_GUEST, NOBODY, PATIENCE_S, Wrapper
 
-from proofcost.harness import lean_os, procfs, sample, trace
+from proofcost.harness import lean_os, procfs, sample, samples, trace
 from proofcost.harness.trace import Trace, lives
 
 Hostile = Callable[[str], Path]
@@ -216,6 +216,18 @@ def test_a_tree_without_the_timelines_code_measures_everything_else(tmp_path: Pa
     assert one["finished"]["trace"]["reason"] == "RuntimeError: planted"
 
 
+def test_a_tree_that_cannot_take_samples_measures_the_rest_and_says_so_once(tmp_path: Path) -> None:
+    tree = make_tree(tmp_path)
+    (tree / "proofcost/harness/samples.py").write_text("raise RuntimeError('planted')\n")
+    wrap = Wrap(tmp_path / "w", tree)
+    ended = call(wrap.argv(PHASE, ["/bin/sh", "-c", "sleep 1.2; exit 3"]), tmp_path / "s")
+    assert (ended.code, ended.stdout, ended.stderr) == (3, b"", b"")
+    [one] = wrap.records()
+    assert one["finished"]["faults"] == [{"step": "sample", "what": "RuntimeError: planted"}]
+    assert one["finished"]["measurements"]["wall_command"]["status"] == "measured"
+    assert one["finished"]["measurements"]["memory_anon_tree"]["value"] is None
+
+
 # The parts.
 
 
@@ -224,17 +236,25 @@ def made(folder: Path, **methods: Any) -> Trace:
     return Trace(str(folder / "store/traces/s1/i1.ndjson.gz"), 0, None, methods)
 
 
-def test_without_zlib_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def sampling(folder: Path) -> sample.Sampler:
+    """Over this process, with two samples taken."""
+    (folder / "store").mkdir()
     one = sample.Sampler({}, [])
-    (tmp_path / "store").mkdir()
-    one.begin(os.getpid(), str(tmp_path / "store/traces/s/i.ndjson.gz"))
-    one._fast(10)
-    one._fast(20)
+    one.begin(os.getpid(), str(folder / "store/traces/s/i.ndjson.gz"))
+    taker = one._begin_taking()
+    assert taker is not None
+    for at in (1, 2):
+        taker.fast(one._start + at)
+    return one
+
+
+def test_without_zlib_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = sampling(tmp_path)
     monkeypatch.setitem(sys.modules, "zlib", None)
     told = one.end_trace(30, None)
     assert told["samples_count"] is None
     assert "zlib" in str(told["reason"])
-    assert one.trace_fault == told["reason"]
+    assert one.fault == ("trace", told["reason"])
     assert one.samples_count == 2
 
 
@@ -352,16 +372,16 @@ def test_a_fork_bomb_is_looked_at_less_often(monkeypatch: pytest.MonkeyPatch) ->
     now = cpu = 0
     monkeypatch.setattr(time, "monotonic_ns", lambda: now)
     monkeypatch.setattr(time, "process_time_ns", lambda: cpu)
-    monkeypatch.setattr(sample.Sampler, "_fast", lambda self, at: None)
+    monkeypatch.setattr(samples.Taker, "fast", lambda self, at: None)
 
     looked = []
 
-    def look(self: sample.Sampler, at: int) -> None:
+    def look(self: samples.Taker, at: int) -> None:
         nonlocal cpu
         looked.append(at)
         cpu += 50_000_000  # of 512 processes
 
-    monkeypatch.setattr(sample.Sampler, "_processes", look)
+    monkeypatch.setattr(samples.Taker, "processes", look)
     one = sample.Sampler({}, [])
     one.begin(1)
     while now < 100 * S:
@@ -372,11 +392,7 @@ def test_a_fork_bomb_is_looked_at_less_often(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_meter_that_must_spare_its_cpu_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "store").mkdir()
-    one = sample.Sampler({}, [])
-    one.begin(os.getpid(), str(tmp_path / "store/traces/s/i.ndjson.gz"))
-    one._fast(one._start + 1)
-    one._fast(one._start + 2)
+    one = sampling(tmp_path)
     one._cpu_budget_ns = 0
     one.tick()
     assert one.due_ns() > 1 << 60
