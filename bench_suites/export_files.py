@@ -12,7 +12,6 @@ BLOCK_BYTES = 1 << 20
 PIECE_BYTES = 4096
 """Compressed bytes unpacked at a time: a piece that unpacks to thousands of times its size stays bearable."""
 MAGIC = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
-SUFFIXES = {"none": "", "gzip": ".gz", "zstd": ".zst"}
 
 
 class _Unpacker(Protocol):

@@ -232,15 +232,15 @@ def peak_bytes(name: str, n: int) -> int:
     return int(done.stdout) * 1024
 
 
-def config_of(folder: Path, export: Path) -> Path:
+def config_of(folder: Path, export: Path, *, extensions: bool = True) -> Path:
     config = folder / "config.json"
     told = {
         "export_file_path": str(export),
         "use_stdin": False,
         "permitted_axioms": [],
         "unpermitted_axiom_hard_error": True,
-        "nat_extension": True,
-        "string_extension": True,
+        "nat_extension": extensions,
+        "string_extension": extensions,
         "print_success_message": True,
     }
     config.write_text(json.dumps(told))
@@ -284,3 +284,18 @@ def test_real_kernels_say_of_it_what_it_says(
                 assert done.returncode == expected, (name, n, seed, done)
             if expected == 0:
                 assert f"Checked {kernels_count(records(name, n, seed))} declarations" in done.stdout, done
+
+
+@pytest.mark.real
+@EVERY
+@pytest.mark.parametrize(("kernel", "declines"), [("nanoda", 1), ("sokonanoda", 2)])
+def test_extensions_are_needed_where_it_says_so_and_only_there(
+    request: pytest.FixtureRequest, tmp_path: Path, family: Family, kernel: str, declines: int
+) -> None:
+    program: Path = request.getfixturevalue(kernel)
+    export = tmp_path / "export.ndjson"
+    export.write_bytes(generated(family.name, family.small))
+    config = config_of(tmp_path, export, extensions=False)
+    done = subprocess.run([program, config], capture_output=True, text=True, check=False, env=QUIET)
+    assert done.returncode == (declines if family.needs else 0), done
+    assert ("literal" in done.stdout + done.stderr) is bool(family.needs), done
