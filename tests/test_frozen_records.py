@@ -1,8 +1,13 @@
 """Records that a released schema version wrote load for ever, with the same values."""
 
+import math
 from pathlib import Path
 
+import pytest
+
 from proofcost.harness.reading import read_store
+from proofcost.reports.bench_cells import WALL, cells, ratio
+from proofcost.reports.verdicts import Verdict, verdict
 
 FROZEN = Path(__file__).parent / "fixtures" / "records" / "measured-0.1.0"
 """One `proofcost run` of the stand-in comparator with real landrun, nanoda 0.4.10-beta and sokonanoda 0.5.0."""
@@ -37,3 +42,38 @@ def test_a_session_of_0_1_0_reads_as_it_was_measured() -> None:
         assert instructions is not None
         assert (instructions.value, instructions.reason) == (None, "counter_not_supported")
     assert seen == EXPECTED
+
+
+BENCH = FROZEN.parent / "bench-0.1.0"
+"""`proofcost bench` with real nanoda 0.4.10-beta and sokonanoda 0.5.0: a warm-up each and one mirrored block."""
+
+TURNS = [
+    # turn, kernel, warm-up, block, order, wall_program ns, memory_peak_tree bytes
+    (0, "nanoda", True, None, None, 8260278, 524288),
+    (1, "sokonanoda", True, None, None, 294950876, 34172928),
+    (2, "nanoda", False, 1, 1, 3357414, 524288),
+    (3, "sokonanoda", False, 1, 2, 35338751, 36077568),
+    (4, "sokonanoda", False, 1, 3, 61510845, 36323328),
+    (5, "nanoda", False, 1, 4, 11135235, 524288),
+]
+
+
+def test_a_bench_of_0_1_0_reads_as_it_was_measured() -> None:
+    store = read_store(BENCH)
+    assert not store.problems
+    seen = []
+    for record in store.records:
+        wall, memory = record.measurement("wall_program"), record.measurement("memory_peak_tree")
+        assert wall is not None
+        assert memory is not None
+        ids, planned = record.started["ids"], record.started["bench"]
+        place = (ids["warmup"], ids["block"], ids["order"])
+        seen.append((planned["turn"], record.kernel, *place, wall.value, memory.value))
+        assert verdict(record) is Verdict.ACCEPTED
+        assert record.labels == {"host": "desk", "saved": "first"}
+    assert seen == TURNS
+    nanoda, sokonanoda = cells(store.records)
+    assert (nanoda.median(WALL), sokonanoda.median(WALL)) == (7246324, 48424798)
+    found = ratio(sokonanoda, nanoda, WALL)
+    assert found is not None
+    assert found.value == pytest.approx(math.sqrt(35338751 * 61510845 / (3357414 * 11135235)))
