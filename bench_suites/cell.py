@@ -13,6 +13,7 @@ import resource
 import sys
 
 from proofcost.adapters import bwrap, landrun
+from proofcost.bench_suites import orphans
 from proofcost.harness import cgroup, figures, libc, policy, signals, spawn, store, whole
 from proofcost.harness.meter import Meter
 from proofcost.harness.plan import Plan
@@ -32,13 +33,26 @@ PLAN_FIELDS = (
 class Cell(Meter):
     """An invocation with a memory limit of its own, that ends when it is told to."""
 
-    __slots__ = ("callgrind",)
+    __slots__ = ("adopts", "callgrind")
     limited = "this kernel on this export, its sandbox included"
 
     def __init__(self, plan: Plan, inherited: signals.Inherited, callgrind: "list[str] | None" = None) -> None:
         super().__init__(plan, inherited)
         # valgrind's path, its version and the folder of its files, where the command runs under it.
         self.callgrind = callgrind
+        # Without a cgroup, what a kernel leaves behind becomes ours, so that it can be found and killed.
+        self.adopts = False
+
+    def prepare(self) -> None:
+        super().prepare()
+        if self.group is None or not self.group.dirs:
+            self.adopts = orphans.adopt()
+
+    def _stragglers(self) -> tuple[int | None, int, str]:
+        if not self.adopts:
+            return super()._stragglers()
+        outlived, left = orphans.kill()
+        return outlived, left, "killed" if outlived else "none"
 
     def _last_word(self, table: figures.Figures) -> None:
         if self.callgrind is not None:

@@ -26,11 +26,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from proofcost.adapters import launchers
-from proofcost.bench_suites import call, counters
+from proofcost.bench_suites import call, counters, orphans
 from proofcost.bench_suites.output import Output
 from proofcost.bench_suites.series import Series, Turn
 from proofcost.bench_suites.stopping import Stop
-from proofcost.harness import cgroup
+from proofcost.harness import cgroup, procfs
 from proofcost.harness.record import Json, escape_text
 
 TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -131,11 +131,15 @@ class Conductor:
         self._block: int | None = None
         self._work: str | None = None
         self._disturbances: list[str] = []
+        # Children that are none of ours: of whoever called us.
+        self._others: frozenset[int] = frozenset()
         # What a turn left running although it was killed: {invocation: its cgroups}.
         self._left: dict[str, list[str]] = {}
 
     def run(self, turns: Sequence[Turn], stop: Stop) -> bool:
         """Run them in order. False when it was stopped before the last one."""
+        orphans.adopt()  # of a cell that was killed, where there is no cgroup that tells what it had started
+        self._others = frozenset(procfs.children_of(os.getpid()))
         for turn in turns:
             if stop.asked:
                 return False
@@ -165,6 +169,7 @@ class Conductor:
                 text = f"could not be started: {error.strerror or error}"
                 failed.append(Ended(turn, slot, None, None, text, 0, 0, ""))
         self._wait(cells, stop)
+        orphans.kill(self._others)
         return [self._finish(turn, cell) for cell in cells] + failed
 
     def _start(self, turn: Turn, slot: int) -> _Cell:

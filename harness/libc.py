@@ -17,6 +17,7 @@ else:
     AVAILABLE = True
 
 PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
 FALLOC_FL_KEEP_SIZE = 1
 CLONE_INTO_CGROUP = 0x200000000
 SIGCHLD = 17
@@ -110,6 +111,13 @@ def die_with_parent(signal: int) -> None:
     if not AVAILABLE:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     _check(_prctl(_Long(PR_SET_PDEATHSIG), _Long(signal), _Long(0), _Long(0), _Long(0)))
+
+
+def adopt_orphans() -> None:
+    """Have descendants of this process whose parents end become its children, not init's. Lasts until exec."""
+    if not AVAILABLE:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    _check(_prctl(_Long(PR_SET_CHILD_SUBREAPER), _Long(1), _Long(0), _Long(0), _Long(0)))
 
 
 def reserve(fd: int, size: int) -> None:

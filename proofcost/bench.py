@@ -17,7 +17,19 @@ from dataclasses import dataclass, replace
 
 from proofcost import bench_reports
 from proofcost.bench_progress import Progress
-from proofcost.bench_suites import call, conduct, counters, described, quiet, registry, series, sessions, suite, work
+from proofcost.bench_suites import (
+    call,
+    conduct,
+    counters,
+    described,
+    durations,
+    quiet,
+    registry,
+    series,
+    sessions,
+    suite,
+    work,
+)
 from proofcost.bench_suites import kernel as kernels
 from proofcost.bench_suites.described import DescriptionError
 from proofcost.bench_suites.expected import Expected, Left, said
@@ -385,7 +397,10 @@ def _conduct(
     for line in (*prepared.notes, *prepared.left_out):
         policy.say(f"bench: {line}")
     looking = quiet.Quiet()
-    with Progress(prepared.series.settings.limits, left, prepared.place, session) as progress, Stop() as stop:
+    # Nobody looks at the time that is left where there is no terminal.
+    expected = durations.known(prepared.place, left) if os.isatty(2) else Expected()
+    progress = Progress(prepared.series.settings.limits, left, prepared.place, session, expected)
+    with progress, Stop() as stop:
         conductor = conduct.Conductor(prepared.series, setting, progress, lambda turn: looking.look())
         return conductor.run(left, stop)
 
@@ -417,7 +432,8 @@ def _print_plan(prepared: Prepared) -> None:
         f"  order {settings.order}: {plural(len(blocks), 'block')}, {plural(len(prepared.turns), 'turn')}"
         f" ({plural(warmups, 'warm-up')}){shard}"
     )
-    print(f"  duration: {said(Expected().rest(Left(prepared.turns), limits))}")
+    rest = durations.known(prepared.place, prepared.turns).rest(Left(prepared.turns), limits)
+    print(f"  duration: {said(rest)}")
 
 
 def _codes(kernel: Kernel) -> str:

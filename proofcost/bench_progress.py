@@ -30,12 +30,12 @@ QUIET_ENDS = (Verdict.ACCEPTED, Verdict.REJECTED, Verdict.DECLINED, Verdict.RAN,
 class Progress(Observer):
     """Follows a bench on stderr. A context manager."""
 
-    def __init__(self, limits: Limits, turns: Sequence[Turn], place: str, session: str) -> None:
+    def __init__(self, limits: Limits, turns: Sequence[Turn], place: str, session: str, expected: Expected) -> None:
         self._limits = limits
         self._left = Left(turns)
         self._count = len(turns)
         self._place, self._session = place, session
-        self._expected = Expected()
+        self._expected = expected
         self._records: dict[str, list[Record]] = {}
         self._told: set[tuple[str, str]] = set()
         self._lines = 0

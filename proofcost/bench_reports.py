@@ -13,7 +13,10 @@ from proofcost.bench_suites.series import Series
 from proofcost.harness.merged import Record, text_at
 from proofcost.reports import bench_table, calibration, contention, counted_table, growth_table
 from proofcost.reports.bench_cells import MEMORY, WALL
-from proofcost.reports.inert import inert_outside
+from proofcost.reports.inert import inert, inert_outside
+from proofcost.reports.printing import is_ascii, write
+from proofcost.reports.table import judge_text
+from proofcost.reports.units import when
 
 CALIBRATION = "calibration"
 CHARTS = (".svg", ".pdf", ".png")
@@ -53,6 +56,19 @@ def floor(place: str, records: Sequence[Record]) -> tuple[int | None, str]:
         if found is not None:
             return found, f"calibration {known.session}"
     return None, ""
+
+
+def render_bench(place: str, records: Sequence[Record], console: Console) -> None:
+    """A bench's session for `show`: what it was, and its table of pairs."""
+    first, ascii_only = records[0], is_ascii(console)
+    heading = f"session {inert(first.session, None, ascii_only)}  {when(first.started_at_ns)}  {judge_text(records)}"
+    write(console, Text(heading))
+    labels = [f"{inert(key, 40, ascii_only)}={inert(text, 60, ascii_only)}" for key, text in first.labels.items()]
+    if labels:
+        write(console, Text("labels  " + "  ".join(labels)))
+    write(console, Text(""))
+    floor_ns, floor_from = floor(place, records)
+    bench_table.render(records, console, floor_ns, floor_from)
 
 
 def show(series: Series, place: str, records: Sequence[Record], output: str | None) -> None:

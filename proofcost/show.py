@@ -18,6 +18,7 @@ from proofcost.harness.merged import Record
 from proofcost.harness.reading import Store, read_named, read_newest
 from proofcost.harness.store import default_place
 from proofcost.output import DONE, FAILED
+from proofcost.reports.bench_cells import is_bench
 from proofcost.reports.fields import render_invocation
 from proofcost.reports.findings import (
     cannot_be_read,
@@ -250,7 +251,14 @@ def _show(args: argparse.Namespace) -> int:
     if isinstance(found, Record):
         render_invocation(found, console)
         return DONE
-    render(found, console)
+    if is_bench(found):
+        from proofcost.bench_reports import (
+            render_bench,
+        )  # benches are rare, and this is what a session's table waits for
+
+        render_bench(path, found, console)
+    else:
+        render(found, console)
     if args.all:
         for record in found:
             console.print()

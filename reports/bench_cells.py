@@ -159,6 +159,11 @@ def key_of(record: Record) -> Key:
     )
 
 
+def is_bench(records: Sequence[Record]) -> bool:
+    """Whether all of a session is a bench's."""
+    return bool(records) and all(value_at(record.started, "bench") is not None for record in records)
+
+
 def is_warmup(record: Record) -> bool:
     return value_at(record.started, "ids", "warmup") is True
 

@@ -70,6 +70,7 @@ class _Table:
         self.ratios: dict[tuple[str, str], list[Ratio]] = {}
         self.twins = {cell.key.kernel for cell in found if cell.twin_of is not None}
         self.below_floor = False
+        self.lacks: str | None = None
         self.without_interval = False
         self.unlike = False
         self.cell_count = len(found)
@@ -112,7 +113,11 @@ class _Table:
             return "1"
         if self._is_small(base) or small:
             return self.dash
-        found = ratio(cell, base, WALL)
+        try:
+            found = ratio(cell, base, WALL)
+        except ModuleNotFoundError as error:
+            self.lacks = error.name
+            return self.dash
         if found is None:
             self.unlike = True
             return self.dash
@@ -148,6 +153,8 @@ class _Table:
                 "ratio: of walls, to the first kernel, block by block (Hodges-Lehmann) [exact interval of at least "
                 "95 %]; what it means is for `proofcost compare` to say"
             )
+        if self.lacks is not None:
+            lines.append(f"no ratios: {self.lacks} is not here: pip install 'proofcost[bench]'")
         if self.without_interval:
             lines.append(f"no interval: fewer than {BLOCKS_FOR_INTERVAL} blocks")
         if self.unlike:

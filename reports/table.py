@@ -16,7 +16,7 @@ from rich.text import Text
 
 from proofcost.harness.derive import SOLUTION_PHASES, calls_of, whole_of
 from proofcost.harness.judge_self import judge_self
-from proofcost.harness.merged import Measurement, Record, by_session
+from proofcost.harness.merged import Measurement, Record, by_session, text_at
 from proofcost.harness.running import MeterState
 from proofcost.reports import passed
 from proofcost.reports.figures import FIGURES, Figure, is_known, solution_calls, total
@@ -69,6 +69,9 @@ def render(records: Iterable[Record], console: Console) -> None:
 def judge_text(records: Sequence[Record], ascii_only: bool = False, limit: int = 80) -> str:
     """The judge of a session as people know it: the command of `run`, else the name of who made the calls."""
     whole = whole_of(records)
+    suite = text_at(records[0].started, "bench", "suite") if records else None
+    if suite is not None:
+        return inert(f"bench {suite}", limit, ascii_only)
     if whole is not None:
         argv = whole.started.get("argv")
         head = argv.get("head") if isinstance(argv, dict) else None

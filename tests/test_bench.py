@@ -3,10 +3,11 @@
 import json
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
-from benching import ACCEPT, REJECT, Bench, export, kernel, script, sequence, work
+from benching import ACCEPT, PATIENCE_S, PROOFCOST, REJECT, Bench, export, kernel, script, sequence, work
 
 COUNTED = re.compile(r"^ *(\S.*?)?  +(\S+) +(\d+) ")
 
@@ -174,6 +175,33 @@ def test_a_dry_run_prints_the_plan_and_runs_nothing(bench: Bench) -> None:
     assert not (bench.store / "sessions").exists()
     assert "order abba: 6 blocks, 28 turns (4 warm-ups)" in done.stdout
     assert "at most 6 min 04 s" in done.stdout, "28 turns of 10 s, and 3 s around each"
+
+
+def test_what_an_earlier_bench_took_is_expected_again(bench: Bench) -> None:
+    script(bench.folder / "nap", "#!/bin/sh\nexec sleep 0.5\n")
+    words = ("a=./nap", "--on", "exports", "-r", 2, "--warmups", 0)
+    assert "duration: how long it takes is not known yet" in bench(*words, "--dry-run").stdout
+    bench("other=./nap", "--on", "exports/one.ndjson", "-r", 1, "--warmups", 0)
+    shown = re.search(r"duration: about (\d)\.\d s \(2 of 4 turns guessed by size\)", bench(*words, "--dry-run").stdout)
+    assert shown, "the program and the export were seen before, under another name"
+    assert 2 <= int(shown[1]) <= 9
+
+
+def test_show_and_log_tell_of_a_bench_as_a_bench(bench: Bench) -> None:
+    done = bench("a=./yes", "b=./yes", "--on", "exports", "-r", 2, "--save", "x")
+    shown = other(bench, "show", "last")
+    assert "bench a+b" in shown.splitlines()[0]
+    assert "saved=x" in shown.splitlines()[1]
+    assert done.stdout.splitlines()[:6] == shown.splitlines()[3:9], "the same table"
+    assert "started (as recorded)" in other(bench, "show", "last.3")
+    row = other(bench, "log").splitlines()[2]
+    assert re.search(r"bench a\+b +checker 12 ", row)
+
+
+def other(bench: Bench, *words: str) -> str:
+    """What another command prints about the bench's store."""
+    argv = [PROOFCOST, *words, "--store", str(bench.store)]
+    return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=PATIENCE_S).stdout
 
 
 def test_an_odd_number_of_repetitions_is_shuffled_not_refused(bench: Bench) -> None:

@@ -191,7 +191,17 @@ def test_a_memory_limit_that_cannot_hold_is_refused_before_anything_runs(bench: 
     assert limited.returncode == 2
     assert "a memory limit cannot be enforced here" in limited.stderr
     assert not (bench.store / "sessions").exists()
+    script(bench.folder / "yes", "#!/bin/sh\n(setsid sh -c 'sleep 40' &)\nexit 0\n")
     free = subprocess.run(argv, cwd=bench.folder, capture_output=True, text=True, timeout=PATIENCE_S)
     assert free.returncode == 0
     assert "no memory limit: it cannot be enforced here" in free.stderr
-    assert all(record.started["limits"]["memory_limit_bytes"] is None for record in bench.records())
+    for record in bench.records():
+        assert record.started["limits"]["memory_limit_bytes"] is None
+        assert record.finished is not None
+        assert record.finished["stragglers"]["count"] >= 1, "seen without a cgroup too"
+        assert record.finished["stragglers"]["action"] == "killed"
+    survivor = f"(setsid sh -c 'sleep 3; touch {bench.folder}/alive' &)"
+    script(bench.folder / "yes", f"#!/bin/sh\n{survivor}\nkill -9 $PPID\nsleep 9\n")
+    subprocess.run(argv, cwd=bench.folder, capture_output=True, timeout=PATIENCE_S)
+    time.sleep(3)
+    assert not (bench.folder / "alive").exists(), "nor does it survive when its meter was killed"
