@@ -49,8 +49,6 @@ class CollectedWhole(Whole):
                 f"store {self.plan.store}: session {self.plan.session} was kept before; start `run` as a new process"
             )
         super()._write_session()
-        # Again, now that it is there: somebody else may have made it in between.
-        store.check_place(self.plan.store, [])
 
     def _session_folder(self) -> str:
         return f"{self.plan.store}/sessions/{self.plan.session}"

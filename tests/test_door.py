@@ -2,6 +2,7 @@
 
 import _socket
 import contextlib
+import fcntl
 import os
 import select
 import socket
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from calling import Wrap, call, shared_tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -179,6 +181,35 @@ def test_only_the_door_itself_is_touched(tmp_path: Path) -> None:
     other.close()
     assert not Door(file, 1, "").is_open()
     Door(file, 1, "").hide()
+
+
+LISTING = "import os; print(sorted(map(int, os.listdir('/proc/self/fd'))))"
+
+
+@pytest.mark.parametrize("how", ["the meter is not there", "a wrong call", "a call within a call"])
+def test_a_command_that_runs_unmeasured_does_not_inherit_the_door(tmp_path: Path, how: str) -> None:
+    """Whatever goes wrong before the door is used: what is behind the launcher may be confined code."""
+    inner, outer = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    number = fcntl.fcntl(outer, fcntl.F_DUPFD_CLOEXEC, 150)
+    shown = (number, os.fstat(number).st_ino, "")
+    missing = how == "the meter is not there"
+    wrap = Wrap(tmp_path / "w", tmp_path / "nothing" if missing else shared_tree(), options={"door": shown})
+    command: list[str | bytes] = ["/usr/bin/python3", "-c", LISTING]
+    argv: list[str | bytes] = [
+        wrap.launcher("phase"),
+        "--odd" if how == "a wrong call" else "--phase",
+        "x",
+        "--",
+        *command,
+    ]
+    if how == "a call within a call":
+        outside = Wrap(tmp_path / "o", shared_tree())
+        argv = [outside.launcher("phase"), "--phase", "x", "--", *argv]
+    with inner, outer:
+        ended = call(argv, tmp_path / "s", as_child=lambda: os.set_inheritable(number, True))
+        bare = call(command, tmp_path / "s")
+        os.close(number)
+    assert (ended.code, ended.stdout) == (0, bare.stdout)
 
 
 # The collector's side.
