@@ -1,8 +1,10 @@
 """`run --as`: root keeps the records, another user judges, and no verdict changes."""
 
 import json
+import os
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 from kept import CALL, PYTHON, Judged
@@ -12,6 +14,7 @@ from wrapped import NOBODY, PATIENCE_S
 from proofcost.harness import procfs
 
 
+@pytest.mark.guest
 def test_the_judge_is_another_user_and_its_calls_are_kept_by_root(judged: Judged) -> None:
     ended = judged.shell(f"id -un; id -G; echo $HOME $USER $LOGNAME; {CALL} /bin/sh -c 'id -un; exit 3'; exit $?")
     assert ended.status == 3
@@ -33,6 +36,7 @@ def test_the_judge_is_another_user_and_its_calls_are_kept_by_root(judged: Judged
         assert (info.st_uid, info.st_mode & 0o077) == (0, 0), path
 
 
+@pytest.mark.guest
 def test_a_record_says_which_process_the_kernel_saw(judged: Judged) -> None:
     judged.shell(f"bash -c '{CALL} /bin/true; true'; exit 0")
     [one] = judged.calls()
@@ -53,6 +57,7 @@ def test_a_call_from_a_daemon_does_not_come_from_the_judge(judged: Judged) -> No
     assert one.started["process"]["collector"]["from_judge"] is False
 
 
+@pytest.mark.guest
 def test_the_cost_of_a_call_is_the_cost_of_its_whole_tree(judged: Judged) -> None:
     burn = "import time\nwhile time.process_time() < 0.3: pass\nx = bytearray(80 << 20)\ntime.sleep(0.15)"
     judged.shell(f"""{CALL} /bin/sh -c '{PYTHON} -c "{burn}" & {PYTHON} -c "{burn}" & wait'; true""")
@@ -63,7 +68,6 @@ def test_the_cost_of_a_call_is_the_cost_of_its_whole_tree(judged: Judged) -> Non
     assert one.value("cpu_tree") > 0.6e9
     assert one.status("cpu_tree") == "measured"
     assert whole.value("cpu_tree") >= one.value("cpu_tree") + whole.value("cpu_judge_self")
-    assert whole.value("cpu_judge_self") < 0.3e9, "the call's work is not in the judge's own"
     if one.figures["memory_peak_tree"]["status"] == "measured":
         assert 160 << 20 < one.value("memory_peak_tree") < 230 << 20
         assert whole.value("memory_peak_tree") >= one.value("memory_peak_tree")
@@ -115,6 +119,7 @@ def test_a_time_limit_ends_everything(judged: Judged) -> None:
     assert judged.whole().outcome["kind"] == "timed_out"
 
 
+@pytest.mark.guest
 def test_what_outlives_the_judge_is_killed(judged: Judged) -> None:
     script = "for n in 1 2 3; do setsid sleep 60 </dev/null >/dev/null 2>&1 & done; exit 4"
     assert judged.shell(script).status == 4
@@ -126,14 +131,18 @@ def test_what_outlives_the_judge_is_killed(judged: Judged) -> None:
     assert judged.left() == []
 
 
+@pytest.mark.guest
 def test_a_straggler_that_holds_the_door_holds_nothing_up(judged: Judged) -> None:
-    """Without a cgroup nobody can find it; it has the door, and the collector ends all the same."""
-    script = "setsid sleep 3 </dev/null >/dev/null 2>&1 & exit 4"
-    ended = judged.shell(script, "--cgroup", "off")
-    assert ended.status == 4
-    assert ended.wall_s < 2.9
+    """Without a cgroup nobody can find it; it has the door, and `run` and the collector end all the same."""
+    script = "setsid sleep 300 </dev/null >/dev/null 2>&1 & exit 4"
+    assert judged.shell(script, "--cgroup", "off").status == 4
+    [straggler] = judged.processes()
+    assert procfs.name_of(straggler) == b"sleep"
+    assert Path(f"/proc/{straggler}/fd/198").is_symlink()
+    os.kill(straggler, signal.SIGKILL)
     assert judged.seal()["complete"] is True
-    judged.wait_for(lambda: not judged.processes(), "the straggler ends by itself")
+    assert judged.whole().finished["stragglers"]["count"] is None  # type: ignore[index]
+    judged.wait_for(lambda: not judged.processes(), "the straggler is gone")
 
 
 def test_many_calls_at_once(judged: Judged) -> None:

@@ -80,6 +80,7 @@ def refused(judged: Judged) -> dict[str, int]:
     return found
 
 
+@pytest.mark.guest
 def test_a_forged_call_is_kept_with_what_the_kernel_knows_of_its_forger(judged: Judged) -> None:
     """Nobody can keep the judge's user from claiming a call. It cannot claim to be another process, or to be root's."""
     said = attack(
@@ -210,6 +211,7 @@ honest()
     assert [one["code"] for one in honest_calls(judged)] == [5]
 
 
+@pytest.mark.guest
 def test_only_the_process_that_began_can_go_on(judged: Judged) -> None:
     """Its own child has the connection, too, and even the pid that it claims is not its to choose."""
     said = attack(
@@ -333,6 +335,7 @@ honest()
     assert refused(judged) == {}
 
 
+@pytest.mark.guest
 def test_descriptors_sent_along_are_not_taken(judged: Judged) -> None:
     """Closing one may wait for a file system that the sender serves, so none may ever arrive."""
     seen = descriptors(judged)

@@ -76,11 +76,9 @@ def slowly(*said: bytes) -> Callable[[socket.socket], None]:
 
 
 def refusal(shown: Door, event: dict[str, Json] = EVENT) -> str:
-    """What is said where an event cannot be kept; never later than a few patiences."""
-    begun = time.monotonic()
+    """What is said where an event cannot be kept. (Later than the patience it would be another thing.)"""
     with pytest.raises(DoorError) as caught, contextlib.closing(Connection(shown)) as connection:
         connection.ask(event)
-    assert time.monotonic() - begun < 5
     return str(caught.value.strerror)
 
 
