@@ -152,7 +152,7 @@ def _reasons(course: Course, shown: Sequence[Passage]) -> list[str]:
     for (what, why), names in said.items():
         of = WHOLE_SESSION if len(names) == len(shown) > 1 else ", ".join(names[:4])
         more = f" and {len(names) - 4} more" if len(names) > 4 and of != WHOLE_SESSION else ""
-        lines.append(f"no {what}: {why} ({of}{more})")
+        lines.append(f"missing: {what}: {why} ({of}{more})")
     if len(lines) > MAX_REASONS:
         lines = [*lines[: MAX_REASONS - 1], f"and {len(lines) - MAX_REASONS + 1} more that are missing"]
     return [line if len(line) <= 170 else line[:169] + "…" for line in lines]

@@ -275,7 +275,7 @@ def test_the_picture_has_every_call_the_limit_and_what_is_missing(tmp_path: Path
     for text in ("whole judge", "1 build Solution", "2 checker nanoda_bin", "50.0 ms", "3.50 s", "limit 400 MB"):
         assert text in said, (text, said)
     assert any(text.startswith("end not known") for text in said)
-    assert "no timeline: the command ended before the first sample (whole judge, 1 build Solution)" in said
+    assert "missing: timeline: the command ended before the first sample (whole judge, 1 build Solution)" in said
 
 
 def test_a_limit_far_above_is_named(tmp_path: Path) -> None:
