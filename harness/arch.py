@@ -9,11 +9,12 @@ import os
 PERF_EVENT_OPEN = 0
 CLONE3 = 1
 LANDLOCK_CREATE_RULESET = 2
+IOPRIO_GET = 3
 
 _SYSCALLS = {
-    #           perf_event_open, clone3, landlock_create_ruleset
-    "x86_64": (298, 435, 444),
-    "aarch64": (241, 435, 444),
+    #           perf_event_open, clone3, landlock_create_ruleset, ioprio_get
+    "x86_64": (298, 435, 444, 252),
+    "aarch64": (241, 435, 444, 31),
 }
 
 

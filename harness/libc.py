@@ -22,6 +22,7 @@ FALLOC_FL_KEEP_SIZE = 1
 CLONE_INTO_CGROUP = 0x200000000
 SIGCHLD = 17
 LANDLOCK_CREATE_RULESET_VERSION = 1
+_IOPRIO_WHO_PROCESS = 1
 
 
 if AVAILABLE:
@@ -104,6 +105,11 @@ def landlock_abi() -> int:
     """The Landlock ABI that the kernel offers (>= 1). Raises OSError(ENOSYS or EOPNOTSUPP) where there is none."""
     number = _need(arch.LANDLOCK_CREATE_RULESET)
     return _check(_syscall(_Long(number), _Bytes(None), _Long(0), _Long(LANDLOCK_CREATE_RULESET_VERSION)))
+
+
+def io_priority() -> int:
+    """Our own I/O priority, as ioprio_get(2) has it: class << 13 | level, 0 where none was set."""
+    return _check(_syscall(_Long(_need(arch.IOPRIO_GET)), _Long(_IOPRIO_WHO_PROCESS), _Long(0)))
 
 
 def die_with_parent(signal: int) -> None:

@@ -21,6 +21,7 @@ from proofcost.harness import (
     cgroup,
     describe,
     figures,
+    guard,
     hierarchy,
     host,
     libc,
@@ -32,6 +33,7 @@ from proofcost.harness import (
     session,
     signals,
     spawn,
+    standing,
     store,
 )
 from proofcost.harness.clock import clocks
@@ -72,10 +74,12 @@ class Meter:
         "faults",
         "flushed",
         "group",
+        "guard",
         "inherited",
         "inside_session",
         "invocation",
         "io_before",
+        "lets_go",
         "mended",
         "oom_before",
         "own_dirs",
@@ -85,6 +89,7 @@ class Meter:
         "session",
         "sink",
         "stamps",
+        "standing",
         "started_ns",
         "status",
         "throttled",
@@ -116,7 +121,11 @@ class Meter:
         self.disturbance: dict[str, int | None] = {}
         self.throttled: dict[str, int] = {}
         self.own_peak = 0
+        self.standing: dict[str, str] = {}
         self.child = spawn.Child()
+        self.guard = guard.Guard()
+        # Whether nothing more is to be said or read once the command runs.
+        self.lets_go = False
         self.caller_signal: int | None = None
         self.timed_out = False
         self.flushed = False
@@ -163,6 +172,7 @@ class Meter:
         self.counters.open()
         self.stamps.open()
         self.io_before = procfs.own_io()
+        self.standing = self._step("standing", standing.look, self.standing)
         self.own_peak = (
             procfs.peak_resident_bytes(os.getpid()) or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         )
@@ -247,6 +257,8 @@ class Meter:
         if companion is not None:
             self._step(self.plan.entrance, companion.started, None)
         self._step("cgroup", self._after_start, None)
+        if self.lets_go:
+            self._step("streams", spawn.let_go, None)
         status, usage = self._wait(child)
         self.status = status if child.exec_error is None else spawn.exit_code_of(child.exec_error) << 8
         spawn.ended_status = self.status
@@ -256,6 +268,7 @@ class Meter:
             self._last_words(error)
         if companion is not None:
             self._step(self.plan.entrance, companion.close, None)
+        self._step("guard", self.guard.end, None)
         return self.status
 
     def _after_start(self) -> None:
@@ -292,6 +305,7 @@ class Meter:
                     self._kill_command(child.pid)
                 if taken is None:
                     self.sampler.tick()
+                    self._step("guard", lambda: self.guard.begin(child.pid, self._killed_with_the_command()), None)
                     self._flush_started()
                 elif taken.number == signals.SIGCHLD:
                     continue
@@ -317,6 +331,10 @@ class Meter:
         if not self.exit_ns:
             self.exit_ns = time.monotonic_ns()
         return status, usage
+
+    def _killed_with_the_command(self) -> cgroup.Group | None:
+        """What else ends when we are killed: what outlives the command, where it is to be killed anyway."""
+        return self.group if self.plan.kill_stragglers else None
 
     def _pass_on(self, pid: int, number: int) -> None:
         """Hand a signal that somebody sent us to the command. Raises OSError."""
@@ -448,6 +466,9 @@ class Meter:
             figures.never_started(table)
         evidence = self._evidence(child, status, table, usage, reached)
         self._step("figures", lambda: self._last_word(table), None)
+        changed: list[str] = []
+        for line in self._step("standing", lambda: standing.changed_since(self.standing), changed):
+            self._fault("standing", line)
         no_host: dict[str, int | None] = {}
         after = self._step("host", host.snapshot, no_host)
         disturbance = host.disturbance(self.disturbance, after)
@@ -673,6 +694,7 @@ def invoke(plan: Plan, inherited: signals.Inherited) -> int:
     meter = None
     try:
         meter = _meter_for(plan, inherited)
+        meter.lets_go = plan.companion is None  # one that copies a stream needs it to the end
         signals.block_all()
         meter.prepare()
     except BaseException as fault:

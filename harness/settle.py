@@ -97,7 +97,7 @@ def _remove_abandoned(invocation: str, dirs: dict[str, str]) -> bool:
     group.dirs = dirs
     if age_ns < ABANDONED_NS or not pid.isdigit() or os.path.exists(f"/proc/{pid}") or group.pids():
         return False
-    return group.remove()
+    return group.remove(whole=True)
 
 
 def _meter_runs(events: bytes, invocation: str) -> bool:

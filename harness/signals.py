@@ -131,6 +131,11 @@ def take(timeout_s: float | None) -> Taken | None:
     return Taken(info.si_signo, info.si_pid, info.si_code <= 0)
 
 
+def send(pidfd: int, number: int) -> None:
+    """Send a signal to the process behind a pidfd: never to a later one with its number. Raises OSError."""
+    _signal.pidfd_send_signal(pidfd, number)
+
+
 def die_by(number: int) -> None:
     """End this process by the same signal, without a core of our own. Returns only if the signal does not kill."""
     import resource

@@ -112,6 +112,27 @@ def keep_standard_descriptors_closed() -> None:
                 os.close(opened)
 
 
+def let_go() -> None:
+    """Close our own copies of the descriptors that the command was given: who waits for the end of a stream that the
+    command closes must not wait for us instead. 0, 1 and 2 become close-on-exec placeholders.
+
+    One that holds a record lock (fcntl) stays: the lock is ours by now, and would end.
+    """
+    null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+    for name in os.listdir("/proc/self/fd"):
+        fd = int(name)
+        try:
+            if not os.get_inheritable(fd) or b"POSIX" in (procfs.read_file(f"/proc/self/fdinfo/{fd}") or b""):
+                continue
+            if fd <= 2:
+                os.dup2(null, fd, False)
+            else:
+                os.close(fd)
+        except OSError:
+            continue  # the one that listed them
+    os.close(null)
+
+
 def replace_by(argv: list[str], inherited: Inherited, user: "User | None" = None) -> OSError:
     """Run the command in our place, unmeasured, as `user` where one is named. Returns only when that fails."""
     restore_environment()

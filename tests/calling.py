@@ -239,6 +239,19 @@ def wait_for(condition: Callable[[], Any], what: str = "it", seconds: float = PA
     raise AssertionError(f"{what} did not happen within {seconds} s")
 
 
+def state(pid: int) -> str:
+    """The state letter of a process."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a process is gone; its new parent may take its time to reap it."""
+    try:
+        return state(pid) in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def limit(which: int, soft: int, hard: int | None = None) -> Callable[[], None]:
     """Sets a resource limit."""
     return lambda: resource.setrlimit(which, (soft, soft if hard is None else hard))

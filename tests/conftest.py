@@ -168,6 +168,15 @@ def store_of_this_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return store
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave the longest tests to `make long`."""
+    if os.environ.get("PROOFCOST_LONG"):
+        return
+    for item in items:
+        if item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.skip(reason="takes minutes: make long"))
+
+
 def first_line(*command: str) -> str:
     """First line that a command prints, or why there is none."""
     try:

@@ -77,8 +77,7 @@ def test_two_hundred_calls_leave_nothing_behind(wrap: Wrapper) -> None:
     one_after_the_other(wrap, 200)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not os.environ.get("PROOFCOST_LONG"), reason="takes ten minutes: make long")
+@pytest.mark.long
 def test_ten_thousand_calls_neither_hang_nor_leave_anything_behind(wrap: Wrapper) -> None:
     one_after_the_other(wrap, 10_000)
 

@@ -5,12 +5,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from calling import BARE, PHASE, RUN, WAYS, Wrap, call, running, wait_for
+from calling import BARE, PHASE, RUN, WAYS, Wrap, call, has_ended, running, state, wait_for
 
-from proofcost.harness import spawn
+from proofcost.harness import procfs, spawn
 from transparency.states import CHANGEABLE, prctl
 from transparency.test_statuses import STOPPING
 
@@ -33,17 +34,20 @@ def the_command_of(meter: int, *names: str) -> int:
     return int(wait_for(look, "the command's start"))
 
 
-def state(pid: int) -> str:
-    """The state letter of a process."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def has_ended(pid: int) -> bool:
-    """Whether a process is gone; its new parent may take its time to reap it."""
-    try:
-        return state(pid) in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
+def processes_in(folder: Path) -> list[int]:
+    """Whatever still runs from a test's folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if os.fsencode(folder) in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
 
 
 def noting(act: Path, notes: Path, count: int, *numbers: int) -> list[str | bytes]:
@@ -113,6 +117,39 @@ def test_a_killed_meter_takes_the_command_with_it(tmp_path: Path, wrap: Wrap, wa
     assert call(wrap.argv(way, ["/bin/true"]), tmp_path / "s").code == 0
     left = [path for path in one["started"]["cgroup"]["paths"].values() if Path(path).exists()]
     assert left == [], "the next call took away what the killed one had made"
+
+
+@pytest.mark.parametrize("way", [pytest.param(PHASE, marks=pytest.mark.guest), *[w for w in WAYS if w != PHASE]])
+def test_a_killed_meter_takes_along_a_command_that_another_thread_executed(
+    tmp_path: Path, wrap: Wrap, hostile: Callable[[str], Path], way: str
+) -> None:
+    """As programs in Go do, landrun among them: the host's kernel then forgets that it was to die with its parent."""
+    argv = wrap.argv(way, [str(hostile("execs")), "thread", "-", "/bin/sleep", "60"])
+    with running(argv) as started:
+        command = the_command_of(started.pid)
+        wait_for(lambda: len(children(started.pid)) == 2, "the guard")
+        started.kill()
+        assert started.wait() == -9
+        wait_for(lambda: has_ended(command), "the command's end", 5)
+        wait_for(lambda: not processes_in(tmp_path), "the guard's end", 5)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_guard_holds_nothing_and_is_gone_with_the_meter(tmp_path: Path, wrap: Wrap, way: str) -> None:
+    with running(wrap.argv(way, ["/bin/sleep", "0.6"]), cwd=tmp_path, stdout=subprocess.PIPE) as started:
+        command = the_command_of(started.pid)
+        wait_for(lambda: len(children(started.pid)) == 2, "the guard")
+        [other] = [pid for pid in children(started.pid) if pid != command]
+        wait_for(lambda: os.readlink(f"/proc/{other}/cwd") == "/", "its leaving the folder")
+        links = {os.readlink(f"/proc/{other}/fd/{fd}").partition(":")[0] for fd in os.listdir(f"/proc/{other}/fd")}
+        assert links == {"pipe", "anon_inode"}
+        assert started.stdout is not None
+        assert started.stdout.read() == b""
+        assert started.wait() == 0
+    assert procfs.start_ticks(other) is None
+    [one] = wrap.records()
+    assert one["finished"]["faults"] == []
+    assert one["finished"]["stragglers"]["count"] in (0, None)
 
 
 # Stops.

@@ -6,11 +6,12 @@ import resource
 import socket
 import subprocess
 import threading
+import time
 from pathlib import Path
 from typing import IO
 
 import pytest
-from calling import BARE, ENTRANCES, RUN, WAYS, Wrap, call, running
+from calling import BARE, ENTRANCES, RUN, WAYS, Wrap, become, call, running, wait_for
 
 GIBIBYTES = 5
 BLOCK_BYTES = 1 << 20
@@ -157,9 +158,7 @@ def test_a_limit_on_the_size_of_files_is_the_command_s_own(tmp_path: Path, wrap:
     assert target.stat().st_size == 70_000
 
 
-@pytest.mark.parametrize(
-    "way", [BARE, *[pytest.param(way, marks=pytest.mark.xfail(reason="we hold our copies to the end")) for way in WAYS]]
-)
+@pytest.mark.parametrize("way", [BARE, *ENTRANCES, pytest.param(RUN, marks=pytest.mark.xfail(reason="holds its own"))])
 def test_a_reader_sees_the_end_when_the_command_lets_go(tmp_path: Path, wrap: Wrap, act: Path, way: str) -> None:
     """A command that closes its streams and works on: its caller must not wait for us instead."""
     leave = tmp_path / "leave"
@@ -174,3 +173,45 @@ def test_a_reader_sees_the_end_when_the_command_lets_go(tmp_path: Path, wrap: Wr
         leave.touch()
         assert started.wait() == 6
     assert early
+
+
+@pytest.mark.parametrize("way", [BARE, *ENTRANCES])
+def test_a_writer_learns_that_the_command_reads_no_more(tmp_path: Path, wrap: Wrap, act: Path, way: str) -> None:
+    leave = tmp_path / "leave"
+    argv = wrap.argv(way, [str(act), "let-go", str(leave)])
+    with running(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
+        assert started.stdin is not None
+        assert started.stdout is not None
+        assert started.stdout.read() == b"", "until it has let go"
+        with pytest.raises(BrokenPipeError):
+            os.write(started.stdin.fileno(), b"x")
+        leave.touch()
+        assert started.wait() == 6
+
+
+@pytest.mark.parametrize("way", ENTRANCES)
+def test_a_record_lock_of_the_caller_is_kept_to_the_end(tmp_path: Path, wrap: Wrap, act: Path, way: str) -> None:
+    """Taken before the exec: no fork passes it on, so that the meter holds it for the command."""
+    file, leave = tmp_path / "file", tmp_path / "leave"
+    file.touch()
+
+    def is_held() -> bool:
+        with file.open("r+b") as other:
+            try:
+                fcntl.lockf(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+    child = os.fork()
+    if child == 0:
+        fd = os.open(file, os.O_RDWR)
+        os.set_inheritable(fd, True)
+        fcntl.lockf(fd, fcntl.LOCK_EX)
+        become(wrap.argv(way, [str(act), "let-go", str(leave)]))
+    wait_for(wrap.records, "the start")
+    time.sleep(0.3)
+    assert is_held()
+    leave.touch()
+    assert os.waitpid(child, 0)[1] == 6 << 8
+    assert not is_held()

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from calling import BARE, ENTRANCES, RUN, WAYS, Wrap, become, wait_for
+from calling import BARE, ENTRANCES, RUN, WAYS, Wrap, become, has_ended, wait_for
 
-from transparency.test_signals import has_ended, noted, noting, the_command_of, until_ready
+from transparency.test_signals import noted, noting, the_command_of, until_ready
 
 PATIENCE_S = 15
 
