@@ -119,6 +119,16 @@ def test_a_time_limit_ends_everything(judged: Judged) -> None:
     assert judged.whole().outcome["kind"] == "timed_out"
 
 
+def test_a_memory_limit_holds_for_judge_and_calls_together(judged: Judged) -> None:
+    ended = judged.shell(f"{CALL} {PYTHON} -c 'x = bytearray(300 << 20)'; exit $?", "--memory", "100M")
+    if ended.status == 2:
+        pytest.skip("no memory controller here")
+    assert ended.status == 137
+    [one] = judged.calls()
+    assert (one.outcome["signal"], one.outcome["cause"]) == (signal.SIGKILL, "memory_limit")
+    assert judged.whole().started["limits"]["memory_limit_bytes"] == 100_000_000
+
+
 @pytest.mark.guest
 def test_what_outlives_the_judge_is_killed(judged: Judged) -> None:
     script = "for n in 1 2 3; do setsid sleep 60 </dev/null >/dev/null 2>&1 & done; exit 4"

@@ -53,9 +53,9 @@ def comparator(judged: Judged, landrun: Path) -> list[str]:
 
 
 @pytest.mark.real
-def test_a_disposable_machine_whose_root_keeps_what_another_user_judges(judged: Judged, landrun: Path) -> None:
+def test_a_disposable_machine_whose_root_keeps_what_another_user_judges(judged: Judged, open_landrun: Path) -> None:
     """The comparator's own calls through a real landrun; without us the same verdict and the same lines."""
-    argv = comparator(judged, landrun)
+    argv = comparator(judged, open_landrun)
     as_nobody = ["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--"]
     bare = subprocess.run([*map(str, as_nobody), *argv], cwd=judged.work, env=judged.env({"HOME": "/nonexistent"}),
                           capture_output=True, check=False)  # fmt: skip
@@ -128,11 +128,11 @@ sys.exit(5)
 
 
 @pytest.mark.real
-def test_confined_code_of_another_user_can_do_nothing_to_what_is_kept(judged: Judged, landrun: Path) -> None:
+def test_confined_code_of_another_user_can_do_nothing_to_what_is_kept(judged: Judged, open_landrun: Path) -> None:
     """Another uid as well as Landlock: everything of measuring.md 5 that the same uid could still do is refused."""
     script = judged.folder / "attack.py"
     script.write_text(ATTACK)
-    judged.environment["COMPARATOR_LANDRUN"] = str(landrun)
+    judged.environment["COMPARATOR_LANDRUN"] = str(open_landrun)
     call = (
         f'"$COMPARATOR_LANDRUN" --best-effort --ro / --rox /usr --rox /lib --rox /lib64 --rw /dev -- {PYTHON} -I '
         f'{script} {judged.store} "$(dirname "$COMPARATOR_LANDRUN")" $PROOFCOST_FD; exit $?'
