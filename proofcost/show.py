@@ -225,7 +225,7 @@ def _show(args: argparse.Namespace) -> int:
         if args.json:
             print(json.dumps({**found_object(store), "records": []}, indent=1))
         warn(nothing_here(store, how, os.environ, os.geteuid()))
-        return FAILED if cannot_be_read(store) else DONE
+        return FAILED if cannot_be_read(store) or args.output is not None else DONE
     try:
         found = find(store, wanted)
         if number is not None:

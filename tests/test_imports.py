@@ -161,3 +161,13 @@ def test_the_package_itself_imports_nothing() -> None:
     code = "import sys; before = set(sys.modules); import proofcost; print(*set(sys.modules) - before)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["proofcost"]
+
+
+@pytest.mark.parametrize("planted", ["argparse", "rich", "json"])
+def test_nothing_is_imported_from_the_folder_in_which_we_are_called(tmp_path: Path, planted: str) -> None:
+    """Where a judge may have written."""
+    (tmp_path / f"{planted}.py").write_text("raise SystemExit(99)\n")
+    command = [sys.executable, "-m", "proofcost", "log", "--store", str(tmp_path / "none")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done
+    assert "no such file or folder" in done.stderr

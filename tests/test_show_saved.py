@@ -348,6 +348,14 @@ def test_a_session_without_a_timeline_says_why(tmp_path: Path, capsys: pytest.Ca
     assert err == f"{tmp_path}/x.svg: no timeline in it: the command ended before the first sample\n"
 
 
+def test_without_any_record_there_is_no_file_and_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "sessions").mkdir()
+    code, _, err = show(capsys, "last", "--store", tmp_path, "-o", tmp_path / "x.svg")
+    assert code == 1
+    assert "no records" in err
+    assert not (tmp_path / "x.svg").exists()
+
+
 @pytest.mark.parametrize("name", ["x", "x.png", "x.svg.gz", ".", ""])
 def test_a_kind_of_file_that_we_cannot_write(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     code, out, err = show(capsys, "last", "--store", tmp_path, "-o", f"{tmp_path}/{name}")
