@@ -10,6 +10,7 @@ arena test, from the family, or from the nearest folder above the file (not abov
 """
 
 import os
+import urllib.parse
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -107,7 +108,7 @@ def prepare(workload: Workload, folder: Path, *, depth: bool = False) -> Ready:
     cannot be read or written.
     """
     source = workload.source
-    path = folder / (workload.name.replace("/", "__") + SUFFIXES[0])
+    path = folder / (urllib.parse.quote(workload.name, safe=" :") + SUFFIXES[0])  # other names, other files
     reader = covariates.Reader(depth=depth)
     try:
         if isinstance(source, Chosen):

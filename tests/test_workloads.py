@@ -124,7 +124,7 @@ def test_prepared_is_the_plain_text_with_its_digest_and_counts(exports: Path, tm
     assert ready.covariates.declarations_count == 20
     assert ready.covariates.depth is not None
     # A plain file is used where it lies; nothing else is left beside what was made.
-    assert os.listdir(made) == ([] if name == "top" else [f"{name.replace('/', '__')}.ndjson"])
+    assert os.listdir(made) == ([] if name == "top" else [f"{name.replace('/', '%2F')}.ndjson"])
 
 
 def test_a_generated_export_is_prepared_as_it_is_written(tmp_path: Path) -> None:
