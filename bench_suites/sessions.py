@@ -48,8 +48,12 @@ class Lock:
     """Held while a runner works on a session; let go by `close`, or when the runner ends."""
 
     def __init__(self, place: str, session: str) -> None:
-        """Raises BusyError, or OSError where the session's file cannot be opened."""
-        self._fd = os.open(f"{place}/sessions/{session}/{SESSION_FILE}", os.O_RDONLY | os.O_CLOEXEC)
+        """Raises BusyError, or StoreError where the session's file cannot be opened."""
+        path = f"{place}/sessions/{session}/{SESSION_FILE}"
+        try:
+            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise store.StoreError(f"store {path}: cannot be opened: {error.strerror}") from None
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -61,7 +65,7 @@ class Lock:
 
 
 def new(place: str, known: Known, labels: dict[str, Json]) -> str:
-    """Make the session's folder and file. Returns its id. Raises StoreError, OSError."""
+    """Make the session's folder and file. Returns its id. Raises StoreError."""
     session = os.urandom(8).hex()
     folder = f"{place}/sessions/{session}"
     store.make_folder(folder)
@@ -82,7 +86,10 @@ def new(place: str, known: Known, labels: dict[str, Json]) -> str:
             "turns_count": known.turns_count,
         },
     }
-    store.write_new(f"{folder}/{SESSION_FILE}", content)
+    try:
+        store.write_new(f"{folder}/{SESSION_FILE}", content)
+    except OSError as error:
+        raise store.StoreError(f"store {folder}: cannot be written: {error.strerror}; free some space there") from None
     return session
 
 

@@ -59,6 +59,7 @@ def test_a_kernel_that_hangs_is_killed_at_its_time_limit_although_it_ignores_ter
         assert not (bench.folder / "alive").exists(), "the whole tree was killed"
 
 
+@pytest.mark.guest
 def test_a_kernel_that_eats_memory_is_killed_by_its_own_limit(can_limit: None, bench: Bench) -> None:
     text = "#!/usr/bin/python3\nx = []\nwhile True: x.append(b'x' * (8 << 20))\n"
     record, out, _ = beside_a_good_one(bench, text, "--memory", "150Mi")
@@ -101,6 +102,7 @@ def test_a_kernel_that_prints_without_end_neither_blocks_nor_fills_anything(benc
     assert len(err) < 4000
 
 
+@pytest.mark.guest
 def test_what_a_kernel_leaves_running_is_killed_before_the_next_one(bench: Bench) -> None:
     text = f"#!/bin/sh\n(setsid sh -c 'sleep 2; touch {bench.folder}/alive' &)\nexit 0\n"
     record, _, _ = beside_a_good_one(bench, text)
@@ -126,7 +128,9 @@ def test_a_kernel_that_kills_its_meter_costs_its_own_turn_alone(bench: Bench) ->
     script(bench.folder / "bad", "#!/bin/sh\nkill -KILL $PPID\nsleep 100\n")
     words = ("a=./yes", "bad=./bad", "b=./yes", "--on", "one.ndjson", "-r", 1, "--warmups", 0, "--order", "random")
     done = bench(*words)
+    assert done.status == 1
     assert "bad on one: the meter failed: the meter was killed by SIGKILL" in done.stderr
+    assert "1 turn could not be measured; the same call with --resume tries again" in done.stderr
     found = {kernel(record): record for record in bench.records()}
     assert found["bad"].finished is None
     assert found["a"].finished is not None
@@ -205,3 +209,50 @@ def test_a_memory_limit_that_cannot_hold_is_refused_before_anything_runs(bench: 
     subprocess.run(argv, cwd=bench.folder, capture_output=True, timeout=PATIENCE_S)
     time.sleep(3)
     assert not (bench.folder / "alive").exists(), "nor does it survive when its meter was killed"
+
+
+def test_a_store_that_is_full_costs_figures_and_never_hangs(bench: Bench) -> None:
+    """The records do not fit; every turn says so, and the status says that something is missing."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    (bench.folder / "small").mkdir()
+    fill = 'mount -t tmpfs -o size=112k none small && exec "$@"'
+    argv = [*bench.argv("a=./yes", "--on", "one.ndjson", "-r", 6), "--store", str(bench.folder / "small" / "store")]
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", fill, "sh", *argv],
+        cwd=bench.folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "the meter failed: store" in done.stderr
+    assert "no room" in done.stderr
+    assert "could not be measured" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("where", ["/dev/shm/store", "file"])
+def test_a_store_that_cannot_be_is_refused(bench: Bench, where: str) -> None:
+    (bench.folder / "file").write_text("")
+    done = bench("a=./yes", "--on", "one.ndjson", "--store", bench.folder / where)
+    assert done.status == 2
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_swap_is_limited_beside_memory(can_limit: None, bench: Bench) -> None:
+    (bench.folder / "suite.toml").write_text(
+        'repetitions = 1\nwarmups = 0\n[limits]\nmemory = "200Mi"\nswap = "50Mi"\n[[kernel]]\nname = "a"\n'
+        'command = "./yes"\n[[workload]]\npath = "one.ndjson"\n'
+    )
+    assert bench("suite.toml").status == 0
+    limits = bench.records()[0].started["limits"]
+    assert limits["cgroup_memory_bytes"]["value"] == 200 * MIB
+    swap = limits["cgroup_swap_bytes"]
+    if swap["value"] is None:  # a host kernel without swap accounting
+        assert swap["reason"]
+    elif "together" in (swap["scope"] or ""):
+        assert swap["value"] == 250 * MIB + os.sysconf("SC_PAGE_SIZE")
+    else:
+        assert swap["value"] == 50 * MIB
