@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from proofcost.adapters import launchers
-from proofcost.bench_suites import call, counters, orphans
+from proofcost.bench_suites import call, counters, orphans, quiet
 from proofcost.bench_suites.output import Output
 from proofcost.bench_suites.series import Series, Turn
 from proofcost.bench_suites.stopping import Stop
@@ -107,8 +107,15 @@ class _Cell:
     ended_ns: int | None = None
 
 
-def exports_in_cache(path: str) -> None:
-    """Read a file through: every kernel then finds it in the page cache, and none is charged for bringing it there."""
+def into_cache(path: str) -> None:
+    """Read a file through: every kernel then finds it in the page cache, and none is charged for bringing it there.
+
+    One that would not stay there is left alone.
+    """
+    available = quiet.memory_available_bytes()
+    with contextlib.suppress(OSError):
+        if available is None or os.stat(path).st_size > available // 2:
+            return
     with contextlib.suppress(OSError), open(path, "rb", buffering=0) as file:
         while file.read(READ_BYTES):
             pass
@@ -151,7 +158,7 @@ class Conductor:
 
     def _before(self, turn: Turn) -> None:
         if turn.work.name != self._work:
-            exports_in_cache(turn.work.path)
+            into_cache(turn.work.path)
             self._work = turn.work.name
         if self._block is None or turn.block != self._block:
             self._disturbances = self.look(turn)

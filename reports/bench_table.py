@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from proofcost.harness.merged import Record, value_at
+from proofcost.harness.merged import Record, integer_at, value_at
 from proofcost.reports.bench_cells import (
     BLOCKS_FOR_INTERVAL,
     COMPARED_TO_FLOOR,
@@ -167,7 +167,7 @@ class _Table:
             )
         if self.floor_ns is None:
             lines.append("the floor of this host is not known: proofcost bench calibration measures it")
-        return lines + _disturbance_lines(records)
+        return lines + _torn_lines(records) + _disturbance_lines(records)
 
 
 def ratio_text(found: Ratio) -> str:
@@ -181,6 +181,20 @@ def _verdict_text(cell: Cell) -> str:
     if len(cell.verdicts) == 1:
         return next(iter(cell.verdicts)).value
     return ", ".join(f"{count} {one.value}" for one, count in cell.verdicts.most_common())
+
+
+def _torn_lines(records: Sequence[Record]) -> list[str]:
+    parts: dict[int, set[int | None]] = {}
+    for record in counted(records):
+        block = integer_at(record.started, "ids", "block")
+        if block is not None:
+            parts.setdefault(block, set()).add(integer_at(record.started, "bench", "part"))
+    torn = sum(len(seen) > 1 for seen in parts.values())
+    if not torn:
+        return []
+    return [
+        f"{torn} of {plural(len(parts), 'block')} torn by an interruption: their turns are not close together in time"
+    ]
 
 
 def _disturbance_lines(records: Sequence[Record]) -> list[str]:

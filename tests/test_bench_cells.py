@@ -156,6 +156,15 @@ def test_an_a_a_says_how_often_its_interval_leaves_one_out() -> None:
     assert "A/A, b / a: geometric mean of the ratios of 1 workload: 1.010; the interval leaves 1 out in 1 of 1" in text
 
 
+def test_blocks_that_an_interruption_tore_are_counted() -> None:
+    records = [
+        record("a", block=block, turn_number=at, part=part)
+        for at, (block, part) in enumerate([(1, 1), (1, 1), (2, 1), (2, 2), (3, 2), (3, 2)])
+    ]
+    assert "1 of 3 blocks torn by an interruption" in table(records)
+    assert "torn" not in table(records[:2])
+
+
 def test_disturbed_repetitions_are_counted() -> None:
     records = [record("a", turn_number=1), record("a", turn_number=2, disturbances=["other tasks are running: 3"])]
     assert "1 of 2 repetitions began on a host that was not quiet (other tasks are running)" in table(records)

@@ -13,7 +13,11 @@ import pytest
 from benching import ACCEPT, PATIENCE_S, Bench, export, kernel, script
 from wrapped import IN_GUEST, Recorded, own_cgroups
 
-from proofcost.harness import hierarchy
+from proofcost.bench_suites import conduct, registry, series
+from proofcost.bench_suites.kernel import Kernel, found, from_command
+from proofcost.bench_suites.series import Settings
+from proofcost.bench_suites.work import Work
+from proofcost.harness import cgroup, hierarchy
 
 MIB = 1 << 20
 
@@ -37,11 +41,11 @@ def beside_a_good_one(bench: Bench, text: str, *options: object) -> tuple[Record
     words = ("a=./yes", "bad=./bad", "b=./yes", "--on", "one.ndjson", "-r", 1, "--warmups", 0, "--order", "random")
     done = bench(*words, *options)
     assert done.status in (0, 1), done.stderr
-    found = {kernel(record): record for record in bench.records()}
-    assert set(found) == {"a", "bad", "b"}
-    assert [found[name].outcome["cause"] for name in ("a", "b")] == ["completed", "completed"]
+    seen = {kernel(record): record for record in bench.records()}
+    assert set(seen) == {"a", "bad", "b"}
+    assert [seen[name].outcome["cause"] for name in ("a", "b")] == ["completed", "completed"]
     assert bench.left_cgroups() == []
-    return found["bad"], done.stdout, done.stderr
+    return seen["bad"], done.stdout, done.stderr
 
 
 def test_a_kernel_that_hangs_is_killed_at_its_time_limit_although_it_ignores_term(bench: Bench) -> None:
@@ -117,6 +121,43 @@ def test_what_a_kernel_leaves_running_is_killed_before_the_next_one(bench: Bench
     assert not (bench.folder / "alive").exists()
 
 
+def test_what_cannot_be_killed_is_waited_for_and_taints_what_follows(
+    as_root: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that sits in a turn's cgroup and, for the runner, does not die; then it does."""
+    place = own_cgroups().get(hierarchy.MEMORY) or own_cgroups().get(hierarchy.UNIFIED)
+    assert place is not None
+    group = place / f"proofcost.test-{os.getpid()}"
+    group.mkdir()
+    sleeper = subprocess.Popen(["sleep", "600"])
+    try:
+        (group / "cgroup.procs").write_text(str(sleeper.pid))
+        export(tmp_path / "one.ndjson")
+        kernels = [kernel_named("a", "/bin/true")]
+        works = [Work("one", str(tmp_path / "one.ndjson"), None, 1)]
+        made = series.make(Settings("s", repetitions=2, warmups=0), kernels, works)
+        setting = conduct.Setting(str(tmp_path / "store"), "0" * 16, 1, None, {}, str(tmp_path))
+        conductor = conduct.Conductor(made, setting, conduct.Observer())
+        monkeypatch.setattr(conduct, "EMPTY_PATIENCE_NS", 100_000_000)
+        with monkeypatch.context() as unkillable:
+            unkillable.setattr(cgroup.Group, "kill", lambda self, first=0: None)
+            conductor._see_it_empty("inv-1", [str(group)], False)
+        _, told = conductor.specify(made.turns[0], 0, str(tmp_path))
+        assert told["bench"]["disturbances"] == ["what inv-1 had started could not be killed and still runs"]
+        conductor._see_it_empty("inv-1", [str(group)], False)
+        assert sleeper.wait(timeout=20) == -signal.SIGKILL
+        _, told = conductor.specify(made.turns[1], 0, str(tmp_path))
+        assert told["bench"]["disturbances"] == [], "once it is gone, it disturbs nothing any more"
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+        group.rmdir()
+
+
+def kernel_named(name: str, command: str) -> Kernel:
+    return found(from_command(name, command, registry.load()), None)
+
+
 def test_a_crash_is_no_rejection(bench: Bench) -> None:
     record, out, _ = beside_a_good_one(bench, "#!/bin/sh\nkill -SEGV $$\n")
     assert (record.outcome["kind"], record.outcome["cause"]) == ("signaled", "crashed")
@@ -131,10 +172,10 @@ def test_a_kernel_that_kills_its_meter_costs_its_own_turn_alone(bench: Bench) ->
     assert done.status == 1
     assert "bad on one: the meter failed: the meter was killed by SIGKILL" in done.stderr
     assert "1 turn could not be measured; the same call with --resume tries again" in done.stderr
-    found = {kernel(record): record for record in bench.records()}
-    assert found["bad"].finished is None
-    assert found["a"].finished is not None
-    assert found["b"].finished is not None
+    seen = {kernel(record): record for record in bench.records()}
+    assert seen["bad"].finished is None
+    assert seen["a"].finished is not None
+    assert seen["b"].finished is not None
     assert bench.left_cgroups() == []
 
 
