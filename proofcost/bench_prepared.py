@@ -133,7 +133,7 @@ def print_plan(prepared: Prepared) -> None:
     for kernel in made.kernels:
         version = f" {kernel.version}" if kernel.version else ""
         called = f"called as {kernel.convention.name}{version} ({kernel.convention_known_by})"
-        print(f"  kernel   {kernel.name}: {' '.join(kernel.commands[0])}; {called}; {_codes(kernel)}")
+        print(f"  kernel   {kernel.name}: {' '.join(kernel.builds[0].words)}; {called}; {_codes(kernel)}")
     for one in made.works:
         expected = f", expected {one.expected}" if one.expected else ""
         print(f"  workload {one.name}: {human(one.size_bytes, 'bytes')}{expected}")

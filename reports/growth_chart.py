@@ -53,10 +53,16 @@ def draw(growths: Sequence[Growth], file: str, title: str, floor: float | None, 
 def _panel(
     panel: Axes, family: str, growths: Sequence[Growth], kernels: Sequence[str], floor: float | None, unit: str
 ) -> None:
+    from matplotlib.ticker import NullLocator
+
     scale = 1e9 if unit == "ns" else 1e6
     panel.set_xscale("log")
     panel.set_yscale("log")
     panel.set_title(family)
+    # The sizes themselves: a logarithmic axis of less than a decade has few or crowded marks of its own.
+    sizes = sorted({point.n for growth in growths for point in growth.points})
+    panel.set_xticks(sizes, [str(size) for size in sizes])
+    panel.xaxis.set_minor_locator(NullLocator())
     panel.set_xlabel("n")
     panel.set_ylabel("s" if unit == "ns" else "MB")
     panel.grid(visible=True, which="major", linewidth=0.3)
