@@ -7,6 +7,7 @@ finds. One line a comparison. Exit 0: all alike; 1: a difference, named; 2: a wr
 """
 
 import argparse
+import dataclasses
 import json
 import os
 import re
@@ -33,6 +34,7 @@ EQUAL, DIFFERENT, USAGE = 0, 1, 2
 ADAPTERS = ("phase",)
 PHASE = "prove"
 _SHOWN_BYTES = 24
+_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,11 @@ class Compared:
     case: str
     looked_at: str
     differences: list[str] = field(default_factory=list)
+    skipped: bool = False
 
     def as_line(self) -> str:
+        if self.skipped:
+            return f"{'skipped':8}{self.entrance:9}not compared: {self.looked_at}"
         head = f"{'DIFFERS' if self.differences else 'equal':8}{self.entrance:9}{self.sandbox}: {self.case}"
         return f"{head}: {'; '.join(self.differences) if self.differences else self.looked_at}"
 
@@ -72,6 +77,7 @@ class Compared:
             "sandbox": self.sandbox,
             "case": self.case,
             "looked_at": self.looked_at,
+            "skipped": self.skipped,
             "differences": list(self.differences),
         }
 
@@ -191,7 +197,22 @@ def _not_as_recorded(store: Path, before: set[Path], marks: set[Path], bare: See
 
 
 def compare_one(entrance: Entrance, case: Case, folder: Path) -> Compared:
-    """Make the planted call twice bare and once wrapped."""
+    """Make the planted call twice bare and once wrapped; again where it differs.
+
+    What does not come again is told, and is no difference: bare bwrap itself leaves its tree behind once in some
+    hundred kills, and a second may begin between two calls that print the time.
+    """
+    found = [_attempt(entrance, case, folder)]
+    while found[-1].differences and len(found) < _ATTEMPTS:
+        found.append(_attempt(entrance, case, folder))
+    differing = [one for one in found if one.differences]
+    if differing and len(differing) < 2:
+        once = f"differed in one of {len(found)} attempts: {'; '.join(differing[0].differences)}"
+        return dataclasses.replace(found[-1], looked_at=f"{found[-1].looked_at}; {once}")
+    return found[-1] if not differing else differing[-1]
+
+
+def _attempt(entrance: Entrance, case: Case, folder: Path) -> Compared:
     store = entrance.store
     with streams_for(folder, case.planted) as streams:
         bare, again = (call(case.argv, case.planted, case.caller, streams) for _ in range(2))
@@ -220,8 +241,8 @@ def fresh_entrances(folder: Path, kinds: list[Sandbox]) -> list[Entrance]:
     return made
 
 
-def installed_entrances(directory: Path, kinds: list[Sandbox]) -> tuple[list[Entrance], list[Sandbox]]:
-    """The launchers that stand in a folder, and the sandboxes with the programs that those launchers start.
+def installed_entrances(directory: Path, kinds: list[Sandbox]) -> tuple[list[Entrance], list[Sandbox], list[str]]:
+    """The launchers in a folder, the sandboxes with the programs that those start, and which cannot be compared.
 
     Raises ValueError with one line when there is none.
     """
@@ -232,14 +253,16 @@ def installed_entrances(directory: Path, kinds: list[Sandbox]) -> tuple[list[Ent
             "wrote, or leave the option out"
         )
     store = _store_of(directory)
-    found = [Entrance(name, str(directory / name), _if_measuring(directory, name, store)) for name in names]
     reals = {name: launchers.real_behind(str(directory / name)) for name in names if name not in ADAPTERS}
+    # One that was written before there was such a program looks for it at each call: nobody knows where it leads.
+    known = [name for name in names if name in ADAPTERS or os.path.isabs(reals[name])]
+    found = [Entrance(name, str(directory / name), _if_measuring(directory, name, store)) for name in known]
     changed = []
     for kind in kinds:
         real = reals.get(kind.name, "")
         ours = os.path.isabs(real) and real != str(directory / kind.name)
         changed.append(Sandbox(kind.name, (real, *kind.prefix[1:]), f"{kind.name} ({real})") if ours else kind)
-    return found, changed
+    return found, changed, [name for name in names if name not in known]
 
 
 def _store_of(directory: Path) -> Path | None:
@@ -268,7 +291,11 @@ def comparisons(directory: Path | None, folder: Path) -> Iterator[Compared]:
     if directory is None:
         entrances = fresh_entrances(folder, kinds)
     else:
-        entrances, kinds = installed_entrances(directory, kinds)
+        entrances, kinds, unknown = installed_entrances(directory, kinds)
+        for name in unknown:
+            yield Compared(
+                name, name, "", f"no {name} was found when this launcher was written; install again", skipped=True
+            )
     for kind in kinds:
         # A landrun that does not start what it is given would only be compared with itself.
         cases = [*for_sandbox(kind)]
@@ -281,6 +308,7 @@ def comparisons(directory: Path | None, folder: Path) -> Iterator[Compared]:
 
 
 def summary(found: list[Compared]) -> str:
+    found = [one for one in found if not one.skipped]
     differing = sum(bool(one.differences) for one in found)
     if differing:
         return f"{len(found)} comparisons, {differing} with a difference: these launchers may harm a judge"

@@ -20,15 +20,17 @@ static int is(const char *name) {
     return !strcmp(mode, name);
 }
 
-/* Between the command and the stream `fd`: what comes out of it without its first byte, or with its case changed. */
-static void stand_between(int fd) {
+/* Run the command, and hand on what it writes to `fd` but for the first byte. Ends with its status. */
+static void stand_between(int fd, char **command) {
     int ends[2];
     pipe(ends);
-    if (fork()) {
+    pid_t pid = fork();
+    if (pid == 0) {
         dup2(ends[1], fd);
         close(ends[0]);
         close(ends[1]);
-        return;
+        execve(*command, command, environ);
+        _exit(127);
     }
     close(ends[1]);
     char byte;
@@ -37,7 +39,9 @@ static void stand_between(int fd) {
             continue;
         write(fd, &byte, 1);
     }
-    _exit(0);
+    int status;
+    waitpid(pid, &status, 0);
+    _exit(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
 }
 
 /* A parent that waits, and what it makes of the end. */
@@ -124,7 +128,7 @@ int main(int argc, char **argv) {
         char byte;
         read(0, &byte, 1);
     } else if (is("swallows-a-byte")) {
-        stand_between(1);
+        stand_between(1, command);
     } else if (is("killed-is-success") || is("reject-is-125") || is("leaves-orphans")) {
         pid_t pid = fork();
         if (pid)
