@@ -189,14 +189,9 @@ class Within:
         hosts = self.host_shares.shape[1]
         _, cluster = np.unique(self.submissions, return_inverse=True)
         count = int(cluster.max()) + 1
+        # The columns' cell means need not be taken out: residuals add up to 0 in each cell.
         own = np.bincount(cluster * hosts + self.hosts, weights=residuals, minlength=count * hosts)
-        of_cell = np.bincount(self.cells, weights=residuals, minlength=self.cell_count)
-        cluster_of_cell = np.zeros(self.cell_count, dtype=np.int64)
-        cluster_of_cell[self.cells] = cluster
-        means = np.zeros((count, hosts))
-        np.add.at(means, cluster_of_cell, self.host_shares * of_cell[:, None])
-        scores: Floats = own.reshape(count, hosts) - means
-        return scores
+        return own.reshape(count, hosts).astype(np.float64)
 
 
 def within_cells(data: Rows, chosen: np.ndarray) -> Within:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulating import full_simulation
 
-from proofcost.reports.statistics import arrivals
+from proofcost.reports.statistics import arrivals, fleet_size
 from proofcost.reports.statistics.fleet import Discipline, Fleet, simulate, used_share
 from proofcost.reports.statistics.fleet_size import estimate_fleet, hosts_for_wait, least_hosts, mean_of
 from proofcost.reports.statistics.jobs import Jobs, draw_jobs, jobs, with_transfer
@@ -232,6 +232,13 @@ class TestSize:
         assert found.estimate.wait_quantile_s.high <= 8.0
         assert found.one_less is not None
         assert found.one_less.wait_quantile_s.high > 8.0
+
+    def test_a_search_that_stopped_too_high_comes_down_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Two replications have intervals so wide that they believe in no small fleet."""
+        make = partial(markov, count=1000)
+        usual = hosts_for_wait(make, SERVER, 3.5, quantile=0.9, replications=40, seed=5)
+        monkeypatch.setattr(fleet_size, "SEARCH_REPLICATIONS", 2)
+        assert hosts_for_wait(make, SERVER, 3.5, quantile=0.9, replications=40, seed=5).hosts == usual.hosts
 
     def test_a_wait_of_0_is_possible_with_enough_hosts(self) -> None:
         found = hosts_for_wait(partial(markov, count=500), SERVER, 0.0, quantile=0.5, replications=10)

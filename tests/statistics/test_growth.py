@@ -69,6 +69,29 @@ def test_the_interval_covers_in_600_sets(limit: float) -> None:
     assert 0.925 <= covered(limit, 600) <= 0.985
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_with_limits_it_is_the_largest_likelihood(seed: int) -> None:
+    from scipy.optimize import minimize
+    from scipy.stats import norm
+
+    random = np.random.default_rng(seed)
+    sizes = np.array([100.0 * 2**k for k in range(12)])
+    costs = 0.01 * sizes**1.5 * np.exp(random.normal(0, 0.3, 12))
+    stopped = np.array([False] * 7 + [True, False, True, True, True])
+    costs[stopped] *= 0.5
+    x, y = np.log(sizes) - np.log(sizes).mean(), np.log(costs)
+
+    def loss(at: np.ndarray) -> float:
+        middle, spread = at[0] + at[1] * x, math.exp(at[2])
+        seen = norm.logpdf(y[~stopped], middle[~stopped], spread).sum()
+        return -float(seen + norm.logsf(y[stopped], middle[stopped], spread).sum())
+
+    best = minimize(loss, [y.mean(), 1.5, -1.0], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12,
+                                                                              "maxiter": 5000})  # fmt: skip
+    found = fit_growth(sizes, costs, stopped)
+    assert found.exponent == pytest.approx(best.x[1], abs=1e-4)
+
+
 def test_a_limit_taken_for_a_cost_would_flatten_the_line_and_does_not() -> None:
     costs = np.minimum(0.01 * np.array(SIZES, dtype=float) ** 2, 0.01 * 1600**2)
     cut = costs == 0.01 * 1600**2

@@ -115,6 +115,17 @@ class TestSimulated:
         assert covered(n, 4000, light) == pytest.approx(nominal, abs=0.011)
         assert covered(n, 4000, heavy) == pytest.approx(nominal, abs=0.011)
 
+    @pytest.mark.parametrize(("base_count", "head_count", "nominal"), [(5, 7, 0.952), (10, 10, 0.957), (60, 60, 0.95)])
+    def test_the_unpaired_interval_covers(self, base_count: int, head_count: int, nominal: float) -> None:
+        random = np.random.default_rng(base_count)
+        hits = 0
+        for _ in range(800):
+            test = rank_sum(random.standard_t(3, base_count), random.standard_t(3, head_count) + 1)
+            assert test.low is not None
+            assert test.high is not None
+            hits += test.low <= 1 <= test.high
+        assert hits / 800 == pytest.approx(nominal, abs=0.024)
+
     @pytest.mark.parametrize("noise", [light, heavy])
     def test_same_against_same_alarms_at_the_level_and_not_above(
         self, noise: Callable[[np.random.Generator, int], np.ndarray]

@@ -167,6 +167,12 @@ class TestProperties:
             costs[at] *= 10
             assert history(costs, 0.005).steps == ()
 
+    def test_two_odd_points_at_an_end_are_no_segment(self) -> None:
+        """As a split of 100 points they would have p 0.0004."""
+        values = [float(i % 7) for i in range(98)] + [50.0, 51.0]
+        assert places(values) == []
+        assert places([*values, *np.arange(52.0, 60.0)]) == [98]
+
     def test_lists_and_arrays_give_the_same(self) -> None:
         assert (
             change_points(TIGERBEETLE)

@@ -177,6 +177,20 @@ class TestInteraction:
             alarms += find_interaction(data, fit_hosts(data), 1e-6).finding is InteractionFinding.PRESENT
         assert alarms / 150 <= 0.09
 
+    def test_deviations_are_known_as_well_as_they_say(self) -> None:
+        """What a submission has of its own on a host moves a kernel's factor and the common one alike."""
+        from scipy.stats import t
+
+        apart, claimed = [], []
+        for seed in range(120):
+            data = world(seed, 20, 2, [0.0, 0.2], noise=0.02, per_submission=0.1)
+            (one, _) = find_interaction(data, fit_hosts(data), 0.02).factors
+            assert one.low is not None
+            assert one.high is not None
+            apart.append(math.log(one.deviation))
+            claimed.append(math.log(one.high / one.low) / 2 / t.ppf(1 - 0.025 / 2, 19))
+        assert np.mean(claimed) == pytest.approx(np.std(apart), rel=0.2)
+
     def test_one_kernel_cannot_tell(self) -> None:
         data = world(8, 20, 1, [0.0, 0.2], noise=0.02)
         found = find_interaction(data, fit_hosts(data), 0.02)
@@ -217,6 +231,20 @@ class TestPrediction:
         predicted = predict_cost(model, {"h0": [10.0]}, "h1")
         assert predicted.cost == pytest.approx(10 * math.exp(0.3))
         assert predicted.high == pytest.approx(predicted.cost)
+
+    def test_the_factors_own_uncertainty_widens_it(self) -> None:
+        from scipy.stats import t
+
+        model = fit_hosts(world(1, 10, 2, [0.0, 0.3], noise=0.1))
+        variances = []
+        for host in ("h0", "h1"):
+            found = predict_cost(model, {host: [10.0]}, "h1")
+            assert found.low is not None
+            assert found.high is not None
+            variances.append((math.log(found.high / found.low) / 2 / t.ppf(0.975, 9)) ** 2)
+        assert model.residual is not None
+        assert variances[1] == pytest.approx(2 * model.residual**2)
+        assert variances[0] - variances[1] == pytest.approx(model.covariance[1, 1])
 
     def test_kernels_that_differ_widen_it(self) -> None:
         model = fit_hosts(world(1, 10, 2, [0.0, 0.3], noise=0.1))
