@@ -14,7 +14,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike
 
-from proofcost.reports.statistics.sample import BadSampleError, above_zero, share
+from proofcost.reports.statistics.sample import BadSampleError, above_zero, finite, share
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,7 @@ def nested_levels(values: ArrayLike) -> Levels:
         raise BadSampleError("levels: not the same number of numbers in every group; leave some out") from None
     if array.ndim == 0 or min(array.shape) < 2:
         raise BadSampleError(f"levels: shape {array.shape}; a variance needs at least 2 repetitions at every level")
-    if not np.isfinite(array).all():
-        raise BadSampleError("levels: a value is not a finite number; leave its group out")
+    finite(array.ravel(), "levels")
     levels: list[Level] = []
     means = array
     for count in reversed(array.shape):

@@ -68,7 +68,7 @@ def room_for(
     if curve.count < LEAST_RUNS:
         return None
     random = np.random.default_rng(seed)
-    guaranteed = int(room // limit_bytes)
+    guaranteed = int(min(most, room // limit_bytes))
     sums, count, risk = np.zeros(draws), 0, 0.0
     while count < most:
         sums += np.minimum(draw_peaks(curve, limit_bytes, draws, random), limit_bytes)

@@ -15,6 +15,10 @@ Numbers: TypeAlias = Sequence[int | float] | Floats | Ints
 """One-dimensional."""
 
 
+LARGEST = 1e60
+"""Beyond it (or below its inverse) no cost lies in any unit, and squares of ratios would leave what floats can hold."""
+
+
 class BadSampleError(ValueError):
     """Numbers that cannot be what they are said to be. One line: which, where, what value, what would do."""
 
@@ -32,6 +36,9 @@ def finite(values: ArrayLike, name: str) -> Floats:
         raise BadSampleError(
             f"{name}[{wrong[0]}] is {array[wrong[0]]}: leave out what was not measured, with its reason"
         )
+    wrong = np.flatnonzero(np.abs(array) > LARGEST)
+    if wrong.size:
+        raise BadSampleError(f"{name}[{wrong[0]}] is {array[wrong[0]]:g}: no cost is so large; look at its unit")
     return array
 
 
@@ -41,6 +48,9 @@ def positive(values: ArrayLike, name: str) -> Floats:
     wrong = np.flatnonzero(array <= 0)
     if wrong.size:
         raise BadSampleError(f"{name}[{wrong[0]}] is {array[wrong[0]]:g}: a cost that is compared must be above 0")
+    wrong = np.flatnonzero(array < 1 / LARGEST)
+    if wrong.size:
+        raise BadSampleError(f"{name}[{wrong[0]}] is {array[wrong[0]]:g}: no cost is so small; look at its unit")
     return array
 
 
@@ -62,8 +72,8 @@ def share(value: float, name: str) -> float:
 
 def above_zero(value: float, name: str) -> float:
     """`value` if it is finite and above 0; raises BadSampleError otherwise."""
-    if not (value > 0 and np.isfinite(value)):
-        raise BadSampleError(f"{name} is {value}: it must be a number above 0")
+    if not 0 < value <= LARGEST:
+        raise BadSampleError(f"{name} is {value}: it must be a number above 0, and no larger than any cost")
     return float(value)
 
 

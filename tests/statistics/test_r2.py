@@ -84,7 +84,7 @@ def test_the_mean_is_covered_by_its_half_width() -> None:
         ([1.0], "at least 2"),
         ([[1.0], [2.0]], "at least 2"),
         ([[1.0, 2.0], [3.0]], "not the same number"),
-        ([[1.0, math.nan], [3.0, 4.0]], "not a finite number"),
+        ([[1.0, math.nan], [3.0, 4.0]], r"levels\[1\] is nan"),
         (3.0, "at least 2"),
     ],
 )
