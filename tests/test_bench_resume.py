@@ -22,7 +22,7 @@ TURNS = 2 * 2 * 5
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     for name in ("a", "b"):
-        script(tmp_path / name, "#!/bin/sh\nsleep 0.05\n")
+        script(tmp_path / name, "#!/bin/sh\nsleep 0.1\n")
     export(tmp_path / "exports" / "one.ndjson", "church:8")
     export(tmp_path / "exports" / "two.ndjson", "church:12")
     return Bench(tmp_path)
@@ -106,11 +106,9 @@ def test_the_kernel_that_was_interrupted_is_dead_and_recorded_so(bench: Bench) -
     with started(bench, *WORDS) as process:
         wait_for_records(bench, 1)
         time.sleep(0.3)
-        began = time.monotonic()
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 130
-        assert time.monotonic() - began < 20
     (record,) = bench.records()
     assert record.outcome["cause"] == "terminated_by_caller"
     assert record.finished is not None
@@ -181,14 +179,16 @@ def test_ctrl_c_on_a_terminal_reaches_the_kernel_only_through_us(bench: Bench) -
 
 
 def test_two_runners_do_not_work_on_one_session(bench: Bench) -> None:
+    script(bench.folder / "a", "#!/bin/sh\nexec sleep 300\n")
     with started(bench, *WORDS) as process:
-        wait_for_records(bench, 2)
+        wait_for_records(bench, 1)
         second = bench(*WORDS, "--resume")
         assert second.status == 2
         assert "is being worked on by another bench" in second.stderr
+        process.send_signal(signal.SIGINT)
         process.communicate(timeout=PATIENCE_S)
-        assert process.returncode == 0
-    assert done_turns(bench) == list(range(TURNS))
+        assert process.returncode == 130
+    assert len(files(bench)) == 1
 
 
 def test_a_kernel_that_has_changed_is_another_series(bench: Bench) -> None:
