@@ -18,6 +18,7 @@ from proofcost import bench_reports
 from proofcost.bench_asked import asked
 from proofcost.bench_prepared import Prepared, prepare, print_plan
 from proofcost.bench_progress import Progress
+from proofcost.bench_records import records_of
 from proofcost.bench_suites import (
     call,
     conduct,
@@ -123,11 +124,11 @@ def _run(args: argparse.Namespace, prepared: Prepared, labels: dict[str, Json], 
     session = _session(args, prepared, labels)
     lock = sessions.Lock(prepared.place, session)
     try:
-        records = sessions.records_of(prepared.place, session)
+        records = records_of(prepared.place, session)
         left = _left(prepared, records)
         part = sessions.last_part(records) + 1
         finished = not left or _conduct(prepared, left, session, part, labels, scratch)
-        records = sessions.records_of(prepared.place, session)
+        records = records_of(prepared.place, session)
     finally:
         lock.close()
     bench_reports.show(prepared.series, prepared.place, records, args.output)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from benching import ACCEPT, PATIENCE_S, Bench, export, kernel, script, turn
+from benching import ACCEPT, PATIENCE_S, PROOFCOST, Bench, export, kernel, script, turn
 from wrapped import Recorded
 
 WORDS = ("a=./a", "b=./b", "--on", "exports", "-r", 4)
@@ -176,6 +176,23 @@ def test_ctrl_c_on_a_terminal_reaches_the_kernel_only_through_us(bench: Bench) -
     assert b"interrupted" in seen
     assert b"at most" in seen, "the remaining time and its bound were shown"
     assert not (bench.folder / "heard").exists()
+
+
+def test_what_was_moved_into_parquet_is_done_all_the_same(bench: Bench) -> None:
+    with started(bench, *WORDS) as process:
+        wait_for_records(bench, 7)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE_S)
+    before = done_turns(bench)
+    for doing in ("compact", "prune"):
+        argv = [PROOFCOST, "store", doing, str(bench.store), "--min-age", "0s"]
+        subprocess.run(argv, check=True, capture_output=True, timeout=PATIENCE_S)
+    assert files(bench) == []
+    again = bench(*WORDS, "--resume")
+    assert again.status == 0, again.stderr
+    assert done_turns(bench) == [at for at in range(TURNS) if at not in before]
+    assert {record.started["bench"]["part"] for record in bench.records()} == {2}
+    assert again.stdout.count("accepted") == 4, "the table has them too"
 
 
 def test_two_runners_do_not_work_on_one_session(bench: Bench) -> None:

@@ -1,0 +1,40 @@
+"""The records of a bench's session, those too that `store prune` has left in Parquet files alone."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from proofcost.bench_suites import sessions
+from proofcost.bench_suites.described import DescriptionError
+from proofcost.harness.merged import Record, start_order
+
+
+def records_of(place: str, session: str) -> tuple[Record, ...]:
+    """All of them, by start. Raises DescriptionError where some may be in Parquet files that cannot be read here."""
+    found = {record.invocation: record for record in sessions.records_of(place, session)}
+    if os.path.isdir(f"{place}/parquet"):
+        for record in _moved(place, session):
+            found.setdefault(record.invocation, record)
+    return tuple(sorted(found.values(), key=start_order))
+
+
+def _moved(place: str, session: str) -> Iterator[Record]:
+    try:
+        import pyarrow.parquet as pq
+
+        from proofcost.reports import parquet
+    except ModuleNotFoundError as error:
+        raise DescriptionError(
+            f"{place}: records of this store were moved into Parquet files, and {error.name}, which reads them, is not "
+            "here: pip install 'proofcost[reports]'"
+        ) from None
+    for file in parquet.files(Path(place)):
+        table = pq.read_table(file, columns=["events"], filters=[("session", "=", session)], partitioning=None)
+        for row in table.to_pylist():
+            events = {event["event"]: event for line in row["events"].split("\n") if (event := json.loads(line))}
+            started = events["started"]
+            later = (events.get("finished"), events.get("settled"))
+            yield Record(started["invocation"], session, started, *later, str(file))
