@@ -239,7 +239,7 @@ class Conductor:
             "kernel_name": turn.kernel.name,
             "kernel_config": made.config_path,
             "kernel_threads_count": turn.threads,
-            "timeout_ns": settings.limits.wall_ns,
+            "timeout_ns": self._wall_ns(turn),
             "memory_limit_bytes": memory,
             "swap_limit_bytes": settings.limits.swap_bytes,
             "file_size_bytes": settings.limits.file_size_bytes,
@@ -253,6 +253,11 @@ class Conductor:
             },
             "bench": self._planned(turn, slot),
         }
+
+    def _wall_ns(self, turn: Turn) -> int | None:
+        """The time limit that holds: the smaller of the suite's and the workload's own."""
+        limits = [one for one in (self.series.settings.limits.wall_ns, turn.work.timeout_ns) if one is not None]
+        return min(limits, default=None)
 
     def _planned(self, turn: Turn, slot: int) -> dict[str, Json]:
         """The record's `bench`."""

@@ -196,6 +196,6 @@ def _identity(settings: Settings, kernels: Sequence[Kernel], works: Sequence[Wor
             }
             for kernel in kernels
         ],
-        "works": [[work.name, work.sha256 or work.path, work.expected] for work in works],
+        "works": [[work.name, work.sha256 or work.path, work.expected, work.timeout_ns] for work in works],
     }
     return json.dumps(said, sort_keys=True, default=dict)

@@ -48,6 +48,8 @@ class Suite:
     installed: bool = False
     """Besides `kernels`, all kernels of the registry that are installed."""
     aa: bool = False
+    depth: bool = False
+    """Covariates of the terms' depth, too."""
 
 
 def shipped() -> list[str]:
@@ -90,6 +92,7 @@ def read(path: str, known: Registry, env: Mapping[str, str]) -> Suite:
         specs=tuple(specs),
         expected=expected,
         installed=top.choice("kernels", ("installed", "listed"), "listed") == "installed",
+        depth=top.flag("depth", "whether covariates of the terms' depth are wanted, too", False),
         aa=top.flag("aa", "whether the first kernel runs a second time under another name", False),
     )
     top.finish()

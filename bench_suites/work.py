@@ -29,6 +29,8 @@ class Work:
     seed: int | None = None
     expected: str | None = None
     covariates: Mapping[str, int | None] = field(default_factory=dict)
+    timeout_ns: int | None = None
+    """A time limit of its own (an arena test's); the smaller of this and the suite's holds."""
 
     @property
     def group(self) -> str:
@@ -44,10 +46,11 @@ class Works:
     left_out: tuple[str, ...] = ()
 
 
-def prepare(specs: Sequence[str], folder: str, expected: Mapping[str, str] | None = None) -> Works:
+def prepare(specs: Sequence[str], folder: str, expected: Mapping[str, str] | None = None, depth: bool = False) -> Works:
     """Everything that `specs` name (see workloads.py); what is packed or generated is written into `folder`.
 
-    `expected`: what is expected of a spec, whatever else is known of it. Raises DescriptionError.
+    `expected`: what is expected of a spec, whatever else is known of it. `depth`: covariates of the terms' depth, too,
+    which takes some ten times as long. Raises DescriptionError.
     """
     try:
         from proofcost.bench_suites import workloads
@@ -62,7 +65,7 @@ def prepare(specs: Sequence[str], folder: str, expected: Mapping[str, str] | Non
             for workload in workloads.load([spec]).workloads
         }
         for workload in loaded.workloads:
-            works.append(_work(workloads.prepare(workload, Path(folder)), said.get(workload.source)))
+            works.append(_work(workloads.prepare(workload, Path(folder), depth=depth), said.get(workload.source)))
     except workloads.WorkloadError as error:
         raise DescriptionError(str(error)) from None
     except OSError as error:
@@ -89,4 +92,5 @@ def _work(ready: Ready, expected: str | None) -> Work:
         seed=seed,
         expected=expected or EXPECTED.get(workload.expected or ""),
         covariates=dict(ready.covariates.as_record()),
+        timeout_ns=None if workload.timeout_s is None else workload.timeout_s * 10**9,
     )

@@ -73,6 +73,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help=f"count by a tool: {', '.join(counters.COUNTERS)} (docs/bench.md)",
     )
     add("--aa", action="store_true", help="run the first kernel a second time under another name, in the same blocks")
+    add("--depth", action="store_true", help="record the depth of an export's terms, too (looking is slower)")
     add("--save", metavar="NAME", help="keep the series under this name")
     add("--resume", action="store_true", help="go on where this series was interrupted")
     add("--shard", metavar="I/N", help="run part I of N of the plan")

@@ -86,7 +86,7 @@ def _changed(args: argparse.Namespace, found: Suite) -> Suite:
     if args.sandbox is not None:
         settings = replace(settings, sandbox=call.Sandbox(args.sandbox))
     settings = replace(settings, limits=_limits(args, settings.limits))
-    return replace(found, settings=settings, aa=found.aa or args.aa)
+    return replace(found, settings=settings, aa=found.aa or args.aa, depth=found.depth or args.depth)
 
 
 def _limits(args: argparse.Namespace, limits: Limits) -> Limits:

@@ -57,7 +57,7 @@ def prepare(args: argparse.Namespace, asked: Suite, known: Registry, place: str,
     found = tuple(kernels.found(one, f"{place}/digests") for one in asked_kernels)
     if not asked.specs:
         raise UsageError(f"suite {settings.name}: no workload; list one under [[workload]], or give --on EXPORTS")
-    works = work.prepare(asked.specs, scratch, asked.expected)
+    works = work.prepare(asked.specs, scratch, asked.expected, asked.depth)
     made = series.make(settings, found, works.works)
     shard, turns = _shard(args.shard, made)
     guard, why = _guard(settings.limits)

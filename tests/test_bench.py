@@ -269,6 +269,18 @@ def test_what_exports_cannot_be_read_is_said_by_its_line(bench: Bench) -> None:
     assert f"two.ndjson:{line}" in done.stderr
 
 
+def test_an_arena_test_brings_its_verdict_and_its_own_time_limit(bench: Bench) -> None:
+    text = "description: d\nfile: one.ndjson\noutcome: reject\ntimeout: 7\n"
+    (bench.folder / "exports" / "arena.yaml").write_text(text)
+    done = bench("a=./yes", "--on", "exports/arena.yaml", "-r", 1, "--warmups", 0, "--depth")
+    assert done.status == 1
+    assert "NOT THE EXPECTED VERDICT" in done.stdout
+    started = bench.records()[0].started
+    assert started["limits"]["timeout_ns"] == 7 * 10**9
+    assert started["bench"]["workload"]["expected"] == "rejected"
+    assert started["bench"]["covariates"]["export_expression_depth_count"] > 3
+
+
 def test_nothing_is_left_in_the_temporary_folder(bench: Bench) -> None:
     tmp = bench.folder / "tmp"
     tmp.mkdir()

@@ -31,6 +31,7 @@ threads = [1, 4]
 co_running = [1, 2]
 sandbox = "landrun"
 aa = true
+depth = true
 
 [limits]
 wall = "15m"
@@ -90,6 +91,7 @@ def test_everything_a_suite_may_say(tmp_path: Path) -> None:
     assert found.specs == (str(tmp_path / "exports"), "church:10:3", "church:20:3")
     assert found.expected == {str(tmp_path / "exports"): "accepted"}
     assert found.aa
+    assert found.depth
 
 
 def test_nothing_said_is_what_the_command_line_has(tmp_path: Path) -> None:
