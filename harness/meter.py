@@ -129,8 +129,9 @@ class Meter:
         self.caller_signal: int | None = None
         self.timed_out = False
         self.flushed = False
-        # The last process that woke us after a stop; its SIGCONT is not for the command.
-        self.waker = 0
+        # The last process that woke us after a stop; its SIGCONT is not for the command. -1 is no pid: 0 is whoever
+        # sends from outside our pid namespace, as a container's runtime does.
+        self.waker = -1
         # The raw wait status, once it is known: no later fault may lose it.
         self.status: int | None = None
 

@@ -10,14 +10,14 @@ from calling import PHASE, call
 from attacks import attempts
 from attacks.sandboxed import NOBODY, PYTHON, Attacker
 
-pytestmark = [pytest.mark.real, pytest.mark.guest]
+pytestmark = pytest.mark.real
 
 # What is everybody's: not ours to refuse. A signal by input and output is asked for, and not sent.
 EVERYBODY_S = {"read the meter's arguments", "have input and output signal the meter", "connect by TCP", "send by UDP",
                "connect to a socket by its path", "connect to an abstract socket"}  # fmt: skip
 
 
-@pytest.mark.parametrize("confined", [True, False], ids=["in landrun", "bare"])
+@pytest.mark.parametrize("confined", [pytest.param(True, marks=pytest.mark.guest), False], ids=["in landrun", "bare"])
 def test_another_user_can_do_nothing(as_root: None, attacker: Attacker, confined: bool) -> None:
     folder = attacker.wrap.folder
     program = folder / "attempts.py"

@@ -341,3 +341,20 @@ def test_no_file_of_ours_takes_the_number_of_a_closed_stream() -> None:
         finally:
             os._exit(2)
     assert os.waitpid(pid, 0)[1] == 0
+
+
+@pytest.mark.parametrize("way", [BARE, *WAYS])
+def test_as_process_1_the_meter_is_what_a_container_signals(as_root: None, wrap: Wrap, act: Path, way: str) -> None:
+    """Process 1 without a handler is not ended by SIGTERM; the command is not process 1 any more and is."""
+    unshare = ["/usr/bin/unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    with running([*unshare, *wrap.argv(way, [str(act), "ring"])]) as started:
+        [first] = wait_for(lambda: children(started.pid), "process 1")
+        wait_for(lambda: way == BARE or children(first), "the command")
+        time.sleep(0.5)
+        os.kill(first, signal.SIGTERM)
+        if way == BARE:
+            time.sleep(0.3)
+            assert not has_ended(first)
+            started.kill()
+        else:
+            assert started.wait(timeout=10) == 128 + signal.SIGTERM
