@@ -62,7 +62,7 @@ _STAMP_BYTES_MAX = 8 + 8 + 16 + 16
 # The kernel drops a task's events while the task executes a set-user-id program, or one that its user may not read, and
 # says so by the record of an exit: 4 us after the exec's (1 in 200 later than 40). The quickest program that is linked
 # dynamically takes 380 us to its own exit.
-SHED_WITHIN_NS = 100_000
+SHED_WITHIN_NS = 50_000
 
 # More CPUs than this would cost more descriptors than an exec stamp is worth.
 STAMP_CPUS_MAX = 512

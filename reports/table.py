@@ -42,7 +42,7 @@ NARROW = {"instructions": "instr."}
 
 MAX_EVIDENCE = 300
 
-NO_CALLS = "no sandboxed call reached us; if the judge calls landrun by PATH: proofcost run --shims path"
+NO_CALLS = "no sandboxed call reached us; if the judge finds its sandbox by PATH: proofcost run --shims path"
 UNKNOWN = "unknown: not a call that comparators make; name a phase with the `phase` launcher: docs/record.md"
 
 

@@ -329,7 +329,9 @@ def test_calls_are_numbered_by_their_start(tmp_path: Path) -> None:
 
 def test_a_judge_that_called_nothing_is_told_how(tmp_path: Path) -> None:
     text = table_of(tmp_path, made.started("w", "whole"), made.finished("w"))
-    assert "] no sandboxed call reached us; if the judge calls landrun by PATH: proofcost run --shims path\n" in text
+    assert (
+        "] no sandboxed call reached us; if the judge finds its sandbox by PATH: proofcost run --shims path\n" in text
+    )
     assert "no sandboxed call" not in drawn(read_store(made.SESSION_V1).records)
 
 
