@@ -86,7 +86,9 @@ def test_ratios_of_one_submission_are_no_replicates() -> None:
     effects = random.normal(0, 0.2, 6)
     many = {f"s{i}": list(np.exp(e + random.normal(0, 0.01, 40))) for i, e in enumerate(effects)}
     one = {name: [geometric_mean(values)] for name, values in many.items()}
-    assert suite_ratio(many) == suite_ratio(one)
+    found, expected = suite_ratio(many), suite_ratio(one)
+    assert found.submissions == 6
+    assert (found.ratio, found.low, found.high) == pytest.approx((expected.ratio, expected.low, expected.high))
 
 
 @settings(deadline=None, max_examples=30)
