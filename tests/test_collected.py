@@ -59,8 +59,15 @@ def test_a_call_from_a_daemon_does_not_come_from_the_judge(judged: Judged) -> No
 
 @pytest.mark.guest
 def test_the_cost_of_a_call_is_the_cost_of_its_whole_tree(judged: Judged) -> None:
-    burn = "import time\nwhile time.process_time() < 0.3: pass\nx = bytearray(80 << 20)\ntime.sleep(0.15)"
-    judged.shell(f"""{CALL} /bin/sh -c '{PYTHON} -c "{burn}" & {PYTHON} -c "{burn}" & wait'; true""")
+    burn = """import os, sys, time
+while time.process_time() < 0.3: pass
+x = bytearray(80 << 20)
+open("up" + sys.argv[1], "w").close()
+while not (os.path.exists("up1") and os.path.exists("up2")): time.sleep(0.01)
+time.sleep(0.15)
+"""
+    (judged.work / "burn.py").write_text(burn)
+    judged.shell(f"{CALL} /bin/sh -c '{PYTHON} burn.py 1 & {PYTHON} burn.py 2 & wait'; true")
     [one] = judged.calls()
     whole = judged.whole()
     if not one.started["cgroup"]["paths"]:
