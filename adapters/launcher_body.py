@@ -172,6 +172,10 @@ def restore_signals() -> None:
     try:
         with open(f"/proc/{os.getppid()}/status", "rb") as status:
             ignored = int(status.read().split(b"SigIgn:")[1].split()[0], 16)
+        both = 1 << _signal.SIGPIPE - 1 | 1 << _signal.SIGXFSZ - 1
+        if ignored & both == both:  # as a Python has it for itself: its subprocess module gives both back
+            program = os.readlink(f"/proc/{os.getppid()}/exe").rpartition("/")[2]
+            ignored = 0 if program.startswith(("python", "pypy")) else ignored
     except BaseException:
         pass
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ):

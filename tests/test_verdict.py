@@ -733,6 +733,9 @@ def test_the_command_starts_with_clean_signals_after_any_fault(wrap: Wrap, trees
         ended = call(argv, tmp_path / "s", (b"LC_CTYPE=C", b"A=1"), as_child=odd)
         assert ended.stdout == bare.stdout, name
     text = plant(H + "meter", "Meter.prepare", "RuntimeError('first')") + plant(H + "meter", "give_up", "MemoryError()")
+    argv = planted(wrap, trees, PHASE, ["/bin/grep", "SigIgn", "/proc/self/status"], text)
+    done = subprocess.run(argv, stdout=subprocess.PIPE, check=True)  # it ignores two for itself and gives them back
+    assert done.stdout == b"SigIgn:\t0000000000000000\n"
     environments: list[tuple[bytes, ...]] = [(), (b"LC_CTYPE=C",), (b"A=1", b"A=2", b"no-equals", b"LANG=C")]
     for env in environments:
         argv = planted(wrap, trees, PHASE, ["/bin/cat", "/proc/self/environ"], text)
