@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from proofcost.harness import seal
 from proofcost.harness.reading import read_store
 from proofcost.reports.bench_cells import WALL, cells, ratio
 from proofcost.reports.verdicts import Verdict, verdict
@@ -77,3 +78,38 @@ def test_a_bench_of_0_1_0_reads_as_it_was_measured() -> None:
     found = ratio(sokonanoda, nanoda, WALL)
     assert found is not None
     assert found.value == pytest.approx(math.sqrt(35338751 * 61510845 / (3357414 * 11135235)))
+
+
+COLLECTED = Path(__file__).parent / "fixtures" / "records" / "collected-0.1.0"
+"""One `proofcost run --as nobody --seal-key` of a shell that makes two calls; the key is KEY."""
+
+KEY = b"the key of the frozen example..."
+
+KEPT = [
+    # entrance, uid of the meter, exit, wall_command ns
+    ("run", 0, 1, 41730810),
+    ("landrun", 65534, 3, 1215147),
+    ("landrun", 65534, 0, 1521673),
+]
+
+
+def test_a_sealed_session_of_0_1_0_reads_as_it_was_kept() -> None:
+    store = read_store(COLLECTED)
+    assert not store.problems
+    seen = []
+    for record in store.records:
+        wall = record.measurement("wall_command")
+        assert wall is not None
+        assert record.outcome is not None
+        assert record.started["trust"] == "collected"
+        process = record.started["process"]
+        if process["judge_user"] is None:
+            assert process["collector"]["from_judge"] is True
+            assert process["collector"]["uid"] == process["uid"]
+        seen.append((record.started["meter"]["entrance"], process["uid"], record.outcome["code"], wall.value))
+    assert seen == KEPT
+    [folder] = (COLLECTED / "sessions").iterdir()
+    checked = seal.check(str(folder), KEY)
+    assert checked is not None
+    assert (checked.signature, checked.problems) == ("verified", [])
+    assert checked.seal["complete"] is True

@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from fixtures import made
 from kept import CALL, Judged
-from wrapped import PROOFCOST
+from wrapped import PROOFCOST, REPO
 
 from proofcost.harness import seal
 from proofcost.harness.record import dumps
@@ -207,3 +208,14 @@ def test_a_key_for_a_session_without_a_seal_is_a_wrong_call(folder: Path, tmp_pa
         ended = show(folder, "--seal-key", path)
         assert ended.returncode == 2
         assert said in ended.stderr
+
+
+def test_the_document_names_what_a_seal_holds(judged: Judged) -> None:
+    judged.shell(f"{CALL} /bin/true")
+    found = judged.seal()
+    text = (REPO / "docs" / "record.md").read_text("utf-8")
+    section = text.split("\n## The seal\n")[1].split("\n## ")[0]
+    named = set(re.findall(r"`([a-z_0-9]+)`", section))
+    parts = {*found, *found["collector"], *found["files"][0]} - {"schema"}
+    assert parts <= named, parts - named
+    assert {"event", "session", "files", "complete", "incomplete", "collector", "sha256", "hmac_sha256"} <= set(found)
