@@ -100,6 +100,14 @@ class path:  # noqa: N801  # stands where os.path does
             return False
 
     @staticmethod
+    def lexists(name: str) -> bool:
+        try:
+            posix.lstat(name)
+        except (OSError, ValueError):
+            return False
+        return True
+
+    @staticmethod
     def exists(name: str) -> bool:
         return _mode(name) is not None
 

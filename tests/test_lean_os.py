@@ -61,7 +61,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     os.chdir(before)
 
 
-@pytest.mark.parametrize("function", ["exists", "isdir", "isfile", "islink", "realpath"])
+@pytest.mark.parametrize("function", ["exists", "lexists", "isdir", "isfile", "islink", "realpath"])
 def test_what_stands_at_a_path(places: list[str], function: str) -> None:
     for name in places:
         if function == "realpath" and "\0" in name:
