@@ -63,7 +63,6 @@ def test_a_kernel_that_hangs_is_killed_at_its_time_limit_although_it_ignores_ter
         assert not (bench.folder / "alive").exists(), "the whole tree was killed"
 
 
-@pytest.mark.guest
 def test_a_kernel_that_eats_memory_is_killed_by_its_own_limit(can_limit: None, bench: Bench) -> None:
     text = "#!/usr/bin/python3\nx = []\nwhile True: x.append(b'x' * (8 << 20))\n"
     record, out, _ = beside_a_good_one(bench, text, "--memory", "150Mi")
@@ -106,7 +105,6 @@ def test_a_kernel_that_prints_without_end_neither_blocks_nor_fills_anything(benc
     assert len(err) < 4000
 
 
-@pytest.mark.guest
 def test_what_a_kernel_leaves_running_is_killed_before_the_next_one(bench: Bench) -> None:
     text = f"#!/bin/sh\n(setsid sh -c 'sleep 2; touch {bench.folder}/alive' &)\nexit 0\n"
     record, _, _ = beside_a_good_one(bench, text)

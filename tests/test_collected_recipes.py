@@ -152,7 +152,6 @@ UNCONFINED = ATTACK.replace("meter = os.getppid()", "meter = os.getpid()").repla
 )
 
 
-@pytest.mark.guest
 def test_unconfined_code_of_another_user_cannot_reach_store_run_or_collector(judged: Judged) -> None:
     """The judge itself, say. What it can do to its own meters is in docs/security.md."""
     script = judged.folder / "attack.py"

@@ -51,7 +51,6 @@ def number_of(uid: int) -> int:
     return found
 
 
-@pytest.mark.guest
 @pytest.mark.parametrize("killed", [False, True], ids=["reported", "killed"])
 def test_a_fork_bomb_that_a_limit_holds(own_user: Attacker, killed: bool) -> None:
     """RLIMIT_NPROC, as a judge sets it before it calls: the meter lives under it as well."""
@@ -101,7 +100,6 @@ def few_processes(as_root: None) -> Iterator[Path]:
         folder.rmdir()
 
 
-@pytest.mark.guest
 def test_a_fork_bomb_of_root_that_a_cgroup_holds(attacker: Attacker, few_processes: Path) -> None:
     def limited() -> None:
         (few_processes / "cgroup.procs").write_text(str(os.getpid()))
@@ -127,7 +125,6 @@ def run_in_sandbox(
     )  # fmt: skip
 
 
-@pytest.mark.guest
 def test_memory_taken_by_a_grandchild_is_told_though_its_parents_survive(
     as_root: None, attacker: Attacker, hostile: Hostile
 ) -> None:
@@ -141,7 +138,6 @@ def test_memory_taken_by_a_grandchild_is_told_though_its_parents_survive(
     assert any("1 process(es) of the tree" in line for line in whole["finished"]["outcome"]["evidence"])
 
 
-@pytest.mark.guest
 def test_a_full_disk_of_its_own_making(as_root: None, attacker: Attacker) -> None:
     """The store stands on the same disk: its room was reserved before the command started."""
     point = attacker.project / "disk"
@@ -226,7 +222,6 @@ def test_a_program_that_ignores_to_be_ended_is_ended_by_a_kill(attacker: Attacke
     assert set(one) == {"started"}
 
 
-@pytest.mark.guest
 def test_a_program_that_ignores_to_be_ended_is_ended_by_a_time_limit(attacker: Attacker) -> None:
     limit = "15s" if IN_GUEST else "2s"
     done = run_in_sandbox(attacker, *attacker.script(DEAF), options=("--timeout", limit))
@@ -237,7 +232,6 @@ def test_a_program_that_ignores_to_be_ended_is_ended_by_a_time_limit(attacker: A
     wait_for(lambda: has_ended(command), "the command's end")
 
 
-@pytest.mark.guest
 @pytest.mark.parametrize("how", ["waited", "left"])
 def test_root_that_leaves_its_cgroup_is_found_out_or_told_of(
     as_root: None, attacker: Attacker, hostile: Hostile, how: str
