@@ -109,6 +109,8 @@ def landlock_abi() -> int:
 
 def io_priority() -> int:
     """Our own I/O priority, as ioprio_get(2) has it: class << 13 | level, 0 where none was set."""
+    if not AVAILABLE:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     return _check(_syscall(_Long(_need(arch.IOPRIO_GET)), _Long(_IOPRIO_WHO_PROCESS), _Long(0)))
 
 
