@@ -11,7 +11,7 @@ from rich.text import Text
 from proofcost.bench_suites import sessions
 from proofcost.bench_suites.series import Series
 from proofcost.harness.merged import Record, text_at
-from proofcost.reports import bench_table, calibration, contention, counted_table, growth_table
+from proofcost.reports import bench_table, calibration, contention, counted_table
 from proofcost.reports.bench_cells import MEMORY, WALL
 from proofcost.reports.inert import inert, inert_outside
 from proofcost.reports.printing import is_ascii, write
@@ -96,6 +96,7 @@ def _growth(
     series: Series, records: Sequence[Record], console: Console, floor_ns: int | None, output: str | None
 ) -> None:
     try:
+        from proofcost.reports import growth_table
         from proofcost.reports.growth import growths
 
         wall = growths(records, WALL, "ns", floor_ns)
