@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from proofcost.extras import need
+from proofcost.harness.store import StoreError, absolute, make_folder
 from proofcost.output import DONE, FAILED
 from proofcost.reports.inert import inert_outside
 from proofcost.reports.units import plural
@@ -78,8 +79,12 @@ def main(args: argparse.Namespace) -> int:
             labels = {key: str(value) for key, value in parse_labels(args.label).items()}
         except LabelError as error:
             raise UsageError(str(error)) from None
-        store = Path(choose_store(None, os.environ, os.geteuid())[0] if args.store is None else args.store)
+        store = Path(choose_store(None, os.environ, os.geteuid())[0] if args.store is None else absolute(args.store))
+        make_folder(str(store))  # for its owner only, as the meter makes it
         return _take_all(args.paths, store, args.format, labels)
+    except StoreError as error:
+        print(f"proofcost: {error}; choose another with --store", file=sys.stderr)
+        return USAGE
     except UsageError as error:
         print(f"proofcost: {error}", file=sys.stderr)
         return USAGE
@@ -87,6 +92,7 @@ def main(args: argparse.Namespace) -> int:
 
 def _take_all(paths: list[str], store: Path, named: str | None, labels: dict[str, str]) -> int:
     from proofcost.adapters.foreign import FormatError
+    from proofcost.reports.parquet import CopyError
 
     failed: list[str] = []
     skipped = 0
@@ -95,9 +101,12 @@ def _take_all(paths: list[str], store: Path, named: str | None, labels: dict[str
         shown = inert_outside(str(path), 200, True)
         try:
             taken = take(path, store, named if given or named else None, labels)
-        except (FormatError, OSError) as error:
-            what = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-            failed.append(f"{shown}: {inert_outside(what, 300, True)}")
+        except (FormatError, CopyError) as error:
+            failed.append(f"{shown}: {inert_outside(str(error), 300, True)}")
+            continue
+        except OSError as error:  # of the file, or of the store
+            where = shown if error.filename is None or str(error.filename) == str(path) else str(error.filename)
+            failed.append(f"{inert_outside(where, 200, True)}: {error.strerror or error}; {shown} was not taken")
             continue
         if taken is None:
             if given:

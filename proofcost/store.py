@@ -16,7 +16,7 @@ from rich.progress import Progress
 from proofcost.extras import need
 from proofcost.harness.columns import COLUMNS
 from proofcost.output import DONE, FAILED
-from proofcost.reports.inert import inert
+from proofcost.reports.inert import inert, inert_outside
 from proofcost.reports.units import plural
 from proofcost.show import USAGE, UsageError, choose_store
 
@@ -72,6 +72,10 @@ def chosen(named: str | None) -> Path:
     path, _ = choose_store(named, os.environ, os.geteuid())
     if not os.path.isdir(path):
         raise UsageError(f"{path}: no store there; name one")
+    owner = os.stat(path).st_uid
+    if owner != os.geteuid():
+        # Its owner could lead us anywhere by a link.
+        raise UsageError(f"{path}: belongs to user {owner}, you are {os.geteuid()}; do this as that user")
     return Path(path)
 
 
@@ -97,17 +101,21 @@ def _work(args: argparse.Namespace, doing: str) -> int:
     except UsageError as error:
         print(f"proofcost: {error}", file=sys.stderr)
         return USAGE
-    except (CopyError, OSError) as error:
+    except CopyError as error:
         print(f"proofcost: {error}", file=sys.stderr)
+        return FAILED
+    except OSError as error:
+        where = inert_outside(str(error.filename or store), 200, True)
+        print(f"proofcost: store {where}: {error.strerror or error}; the same call goes on from here", file=sys.stderr)
         return FAILED
     if doing == "compacting":
         into = f" into {plural(len(done.files), 'file')}" if done.files else ""
         print(f"{plural(done.records, 'record')} copied{into}; {done.known} stood there already")
     else:
-        print(f"{plural(done.records, 'record')} removed; all of them stand in Parquet files")
+        print(f"{plural(done.records, 'record')} removed; `proofcost store sql` and `compare` find them in Parquet")
     for count, what in (
         (done.young, f"sessions left: written to less than {args.min_age:g} s ago (--min-age)"),
-        (done.running, "records left: their meters still run"),
+        (done.running, "records left: something may still be added to them"),
         (done.unverified, "records left: not (or not all of their files) in Parquet"),
         (len(done.problems), "lines or files that are no records were left as they are; `proofcost log` tells"),
     ):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -26,14 +27,16 @@ import pyarrow.parquet as pq
 
 from proofcost.harness.columns import JOURNAL, Row, rows
 from proofcost.harness.decode import Problem
-from proofcost.harness.merged import Record
+from proofcost.harness.merged import Record, text_at
 from proofcost.harness.reading import read_store
 from proofcost.harness.running import MeterState
 from proofcost.reports import parquet
 from proofcost.reports.fast_decode import decode
 
-BATCH_ROWS = 50_000
-"""So many rows are held in memory before they are written."""
+BATCH_ROWS = 10_000
+"""So many rows, of some 10 kB each, are held in memory before they are written."""
+_READ_ROWS = 1000
+_HOST = re.compile(r"[0-9a-f]{1,64}")
 
 Progress = Callable[[int, int], None]
 """Called with (sessions looked at, sessions in all)."""
@@ -48,7 +51,7 @@ class Done:
     known: int = 0
     """Stood in a Parquet file already."""
     running: int = 0
-    """Left alone: their meter still runs, or may."""
+    """Left alone: their meter still runs, or may; `prune` also leaves what may still be settled."""
     young: int = 0
     """Sessions left alone: written to a short while ago."""
     unverified: int = 0
@@ -84,24 +87,42 @@ def compact(store: Path, min_age_s: float = 3600.0, progress: Progress = lambda 
 
 
 def prune(store: Path, min_age_s: float = 3600.0, progress: Progress = lambda *_: None) -> Done:
-    """Remove invocation files that Parquet files hold whole. Raises OSError."""
+    """Remove the invocation files of sessions that Parquet files hold whole. Raises OSError.
+
+    A session goes as a whole or stays: what is derived of a record needs the others beside it.
+    """
     done = Done()
     have = _Known(store)
     for records in _sessions(store, min_age_s, done, progress):
+        pending = sum(not _is_final(record) for record in records)
+        unverified = sum(not _is_verified(record, have) for record in records)
+        done.running += pending
+        done.unverified += unverified
+        if pending or unverified:
+            continue
         for record in records:
             path = Path(record.path)
-            settled = path.with_name(f"{record.invocation}.settled.jsonl")
-            text = events_of(record)
-            if path.name != f"{record.invocation}.jsonl" or not have.holds(record.invocation, text):
-                done.unverified += 1
-                continue
-            if _bytes(path, settled) != text.encode() + b"\n":
-                done.unverified += 1  # a torn line, or one of a newer version: only the file has it
-                continue
-            settled.unlink(missing_ok=True)
+            path.with_name(f"{record.invocation}.settled.jsonl").unlink(missing_ok=True)
             path.unlink()
-            done.records += 1
+        done.records += len(records)
     return done
+
+
+def _is_final(record: Record) -> bool:
+    """Whether nothing can be added to a record's files any more: a meter of elsewhere may still hold one open."""
+    if record.finished is None:
+        return record.meter is MeterState.VANISHED
+    return record.settled is not None or text_at(record.finished, "stragglers", "action") != "reported"
+
+
+def _is_verified(record: Record, have: _Known) -> bool:
+    """Whether a Parquet file holds every byte of a record's files: a torn line, or one of a newer version, is only
+    there."""
+    path = Path(record.path)
+    text = events_of(record)
+    if path.name != f"{record.invocation}.jsonl" or not have.holds(record.invocation, text):
+        return False
+    return _bytes(path, path.with_name(f"{record.invocation}.settled.jsonl")) == text.encode() + b"\n"
 
 
 def _bytes(*paths: Path) -> bytes:
@@ -145,10 +166,20 @@ class _Known:
     def __init__(self, store: Path) -> None:
         self.where: dict[str, tuple[bytes, Path]] = {}
         for path in parquet.files(store):
-            table = pq.read_table(path, columns=["record", "source", "events"], partitioning=None)
-            table = table.filter(pc.equal(table["source"], JOURNAL))
-            for record, events in zip(table["record"].to_pylist(), table["events"].to_pylist(), strict=True):
-                self.where[record] = (_digest(events), path)
+            try:
+                self._read(path)
+            except pa.ArrowException as error:
+                why = str(error).split("\n")[0][:100]
+                raise parquet.CopyError(f"{path}: no Parquet file that can be read ({why}); move it away") from None
+
+    def _read(self, path: Path) -> None:
+        with pq.ParquetFile(path) as file:
+            if not {"record", "source", "events"} <= set(file.schema_arrow.names):
+                return  # of an older version or of somebody else: nothing of ours is verified by it
+            for part in file.iter_batches(_READ_ROWS, columns=["record", "source", "events"]):
+                for record, source, events in zip(*(part[name].to_pylist() for name in part.schema.names), strict=True):
+                    if source == JOURNAL and events is not None:
+                        self.where[record] = (_digest(events), path)
 
     def holds(self, record: str, events: str) -> bool:
         return record in self.where and self.where[record][0] == _digest(events)
@@ -198,6 +229,10 @@ def _replace(old: Path, row: Row, have: _Known, done: Done) -> None:
 
 
 def _folder(store: Path, row: Row) -> Path:
-    started = row.get("started_ns")
-    day = "unknown" if started is None else datetime.fromtimestamp(started // 10**9, UTC).strftime("%Y-%m-%d")
-    return store / "parquet" / f"day={day}" / f"host={row.get('host') or 'unknown'}"
+    """Where a row goes. A record is whoever's word: a host that is no id, or a time that is none, names no folder."""
+    host = row.get("host") or ""
+    try:
+        day = datetime.fromtimestamp(row["started_ns"] // 10**9, UTC).strftime("%Y-%m-%d")
+    except (KeyError, OverflowError, ValueError, OSError):
+        day = "unknown"
+    return store / "parquet" / f"day={day}" / f"host={host if _HOST.fullmatch(host) else 'unknown'}"

@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from proofcost.harness.columns import NAMES, rows
+from proofcost.harness.columns import rows
 from proofcost.harness.decode import Problem
 from proofcost.harness.reading import read_store
 from proofcost.reports import parquet
@@ -38,37 +38,50 @@ class Data:
     journal_records: int
 
 
-def open_data(paths: Sequence[str | os.PathLike[str]], memory: str | None = None) -> Data:
-    """Open paths as one data set. `memory`: a limit for DuckDB, as `1GB`. Raises DataError."""
+def open_data(paths: Sequence[str | os.PathLike[str]]) -> Data:
+    """Open paths as one data set. Raises DataError."""
     files: dict[Path, None] = {}
     journals: list[str] = []
     for given in paths:
         path = Path(given)
         if not path.exists():
             raise DataError(f"{path}: no such file or folder; name a store, a folder of Parquet files or a .jsonl file")
+        if any(char in str(path) for char in "*?["):  # DuckDB takes every name for a pattern
+            raise DataError(f"{path}: a path with * ? or [ cannot be read; link to it under another name")
         if path.is_file() and path.suffix == ".parquet":
-            files[path] = None
+            files[path.resolve()] = None
             continue
         if path.is_dir():
-            files.update(dict.fromkeys(parquet.files(path)))
+            files.update(dict.fromkeys(parquet.files(path.resolve())))
             if not _holds_journals(path):
                 continue
         journals.append(str(path))
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
-    if memory is not None:
-        connection.execute(f"SET memory_limit = '{memory}'")
-    problems, table = _journals(journals, files)
-    connection.register("journal", table)
     sources = ["SELECT * FROM journal"]
     if files:
-        connection.execute(f"CREATE VIEW compacted AS SELECT * FROM {_scan(list(files))}")
-        missing = set(NAMES) - {str(row[0]) for row in connection.execute("DESCRIBE compacted").fetchall()}
-        if "record" in missing:
-            raise DataError(f"{next(iter(files))}: a Parquet file, but not of records (no column `record`)")
+        _open_files(connection, list(files), len(paths) > 1)
         sources.append("SELECT * FROM compacted")
+    problems, table = _journals(journals, connection if files else None)
+    connection.register("journal", table)
     connection.execute(f"CREATE VIEW {VIEW} AS {' UNION ALL BY NAME '.join(sources)}")
     return Data(connection, problems, len(files), table.num_rows)
+
+
+def _open_files(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], several: bool) -> None:
+    """Parquet files as the view `compacted`. `several`: they come from places that may hold copies of each other."""
+    names = ", ".join("'" + str(path).replace("'", "''") + "'" for path in files)
+    scan = f"SELECT * FROM read_parquet([{names}], union_by_name = true, hive_partitioning = false)"
+    try:
+        columns = {str(row[0]) for row in connection.execute(f"DESCRIBE {scan}").fetchall()}
+        if "record" not in columns:
+            raise DataError(f"{files[0]}: a Parquet file, but not of records (no column `record`)")
+        count = f"SELECT count(*) - count(DISTINCT record) FROM ({scan})"
+        if several and (connection.execute(count).fetchone() or (0,))[0]:
+            scan += " QUALIFY row_number() OVER (PARTITION BY record) = 1"
+        connection.execute(f"CREATE VIEW compacted AS {scan}")
+    except duckdb.Error as error:
+        raise DataError(f"{str(error).splitlines()[0][:300]}; move that file away") from None
 
 
 def _holds_journals(folder: Path) -> bool:
@@ -78,19 +91,13 @@ def _holds_journals(folder: Path) -> bool:
     return not ((folder / "parquet").is_dir() or any(folder.glob("day=*")) or any(folder.glob("*.parquet")))
 
 
-def _scan(files: Sequence[Path]) -> str:
-    names = ", ".join("'" + str(path).replace("'", "''") + "'" for path in files)
-    return f"read_parquet([{names}], union_by_name = true, hive_partitioning = false)"
-
-
-def _journals(paths: Sequence[str], files: dict[Path, None]) -> tuple[list[Problem], pa.Table]:
+def _journals(paths: Sequence[str], compacted: duckdb.DuckDBPyConnection | None) -> tuple[list[Problem], pa.Table]:
     """The records of journals that stand in none of the Parquet files."""
     problems: list[Problem] = []
     known: set[str] = set()
     tables = [parquet.table_of([])]
-    if paths and files:
-        with duckdb.connect() as reader:
-            known = {str(row[0]) for row in reader.execute(f"SELECT record FROM {_scan(list(files))}").fetchall()}
+    if paths and compacted is not None:
+        known = {str(row[0]) for row in compacted.execute("SELECT record FROM compacted").fetchall()}
     for path in paths:
         read = read_store(path, decode)
         problems += read.problems

@@ -145,19 +145,86 @@ def test_what_does_not_read_back_is_not_kept(store: Path, monkeypatch: pytest.Mo
     assert files_of(store) == before
 
 
-def test_pruning_removes_only_what_is_copied(store: Path) -> None:
+def test_pruning_removes_only_what_is_copied_whole(store: Path) -> None:
     assert prune(store, 0).records == 0
     compact(store, 0)
     call = next(path for path in sorted(store.rglob("*.jsonl")))
     text = call.read_bytes()
-    call.write_bytes(text + b'{"schema":1,"torn')
-    done = prune(store, 0)
-    assert (done.records, done.unverified) == (6, 1)
-    assert list(store.rglob("*.jsonl")) == [call], "what only this file has stays"
-    call.write_bytes(text.replace(b'"exited"', b'"exiteD"'))
-    assert prune(store, 0).unverified == 1
+    for changed in (text + b'{"schema":1,"torn', text.replace(b'"exited"', b'"exiteD"')):
+        call.write_bytes(changed)
+        done = prune(store, 0)
+        assert (done.records, done.unverified) == (0, 1), "and nothing else of its session goes without it"
+        assert len(list(store.rglob("*.jsonl"))) == 7
     call.write_bytes(text)
-    assert prune(store, 0).records == 1
+    assert prune(store, 0).records == 7
+    assert not list(store.rglob("*.jsonl"))
+
+
+def edited(store: Path, old: bytes, new: bytes, line: int = 0) -> Path:
+    """One record file of the store, with a change in one of its lines."""
+    call = next(path for path in sorted(store.rglob("*.jsonl")) if b'"understood":"checker"' in path.read_bytes())
+    lines = call.read_bytes().splitlines(keepends=True)
+    assert old in lines[line]
+    lines[line] = lines[line].replace(old, new, 1)
+    call.write_bytes(b"".join(lines))
+    return call
+
+
+def test_a_record_that_may_still_grow_is_copied_but_not_removed(store: Path) -> None:
+    """A meter of another boot or pid namespace may hold its file open for all we can see."""
+    call = edited(store, b'"boot_id":"', b'"boot_id":"another-')
+    call.write_bytes(call.read_bytes().splitlines(keepends=True)[0])
+    assert compact(store, 0).records == 7
+    done = prune(store, 0)
+    assert (done.records, done.running) == (0, 1)
+    assert call.exists()
+
+
+def test_a_record_that_may_still_be_settled_is_not_removed(store: Path) -> None:
+    edited(store, b'"action":"none"', b'"action":"reported"', line=1)
+    compact(store, 0)
+    assert (prune(store, 0).records, prune(store, 0).running) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"instance":"', b'"instance":"../../../../../out'),
+        (b'"instance":"', b'"instance":"a/b'),
+        (b'"realtime_ns":', b'"realtime_ns":-'),
+    ],
+)
+def test_a_record_is_whoever_s_word_and_names_no_folder(store: Path, old: bytes, new: bytes) -> None:
+    edited(store, old, new)
+    done = compact(store, 0)
+    assert done.records == 7
+    for path in done.files:
+        assert path.resolve().is_relative_to((store / "parquet").resolve())
+    assert any("unknown" in str(path) for path in done.files) or old == b'"realtime_ns":'
+    assert ask(store, query="SELECT count(*) FROM records") == [(7,)]
+
+
+def test_a_damaged_parquet_file_is_named_and_nothing_is_removed(store: Path) -> None:
+    compact(store, 0)
+    (copy,) = store.rglob("*.parquet")
+    copy.write_bytes(copy.read_bytes()[:-100])
+    with pytest.raises(parquet.CopyError, match="no Parquet file that can be read"):
+        prune(store, 0)
+    assert len(list(store.rglob("*.jsonl"))) == 7
+    with pytest.raises(DataError, match="move that file away"):
+        open_data([store])
+
+
+def test_copies_in_two_places_count_once(store: Path, tmp_path: Path) -> None:
+    compact(store, 0)
+    shutil.copytree(store / "parquet", tmp_path / "elsewhere")
+    assert ask(tmp_path / "elsewhere", store / "parquet", query="SELECT count(*) FROM records") == [(7,)]
+
+
+def test_a_path_that_is_a_pattern_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a[b]").mkdir()
+    with pytest.raises(DataError, match="cannot be read"):
+        open_data([tmp_path / "a[b]"])
 
 
 def test_young_sessions_are_left_alone(store: Path) -> None:

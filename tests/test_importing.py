@@ -361,6 +361,25 @@ def test_wrong_calls(words: list[str], said: str) -> None:
     assert done.stderr.count("\n") == 1
 
 
+def test_a_store_that_is_made_is_for_its_owner_only(tmp_path: Path) -> None:
+    assert proofcost_import(FOREIGN / "hyperfine.json", "--store", tmp_path / "a" / "store").returncode == 0
+    assert (tmp_path / "a" / "store").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_store_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    done = proofcost_import(FOREIGN / "hyperfine.json", "--store", tmp_path / "file" / "store")
+    assert done.returncode == 2
+    assert f"store {tmp_path}/file" in done.stderr
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "parquet").write_text("in the way")
+    done = proofcost_import(FOREIGN / "hyperfine.json", "--store", tmp_path / "store")
+    assert done.returncode == 1
+    assert f"{tmp_path}/store/parquet" in done.stderr
+    assert "was not taken" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_numbers_stay_exact() -> None:
     assert foreign.ns(foreign.parse("0.1")) == 100_000_000
     assert foreign.ns(foreign.parse("933795598.537000001")) == 933_795_598_537_000_001

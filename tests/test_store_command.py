@@ -1,5 +1,6 @@
 """`proofcost store`, as people call it, and `proofcost.load`."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -28,7 +29,7 @@ def test_compact_then_prune_then_ask(store: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "7 records copied into 1 file; 0 stood there already\n"
     done = proofcost_store("prune", store, "--min-age", "0")
-    assert done.stdout == "7 records removed; all of them stand in Parquet files\n"
+    assert done.stdout == "7 records removed; `proofcost store sql` and `compare` find them in Parquet\n"
     query = "SELECT kernel, count(*) AS calls FROM records WHERE phase = 'checker' GROUP BY 1 ORDER BY 1"
     done = proofcost_store("sql", query, "--data", store, "--csv")
     assert done.stdout == "kernel,calls\nnanoda,1\nsokonanoda,1\n"
@@ -76,6 +77,17 @@ def test_wrong_calls(words: list[str], said: str) -> None:
     assert done.returncode == 2
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_store_of_another_user_is_left_to_that_user(store: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    os.chown(store, 65534, 65534)
+    for action in ("compact", "prune"):
+        done = proofcost_store(action, store, "--min-age", "0")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "belongs to user 65534, you are 0" in done.stderr
+    assert not (store / "parquet").exists()
 
 
 def test_load(store: Path) -> None:
