@@ -23,22 +23,34 @@ from proofcost.reports.statistics.verdict import DELTA_INSTRUCTIONS, DELTA_WALL,
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A cost that is compared. `columns`: the first that a record has counts. The first metric with data leads."""
+    """A cost that is compared. The first metric that a case has on both sides leads.
+
+    Of one `group` a case is compared in one metric, the first that both sides have: a program's own wall is never held
+    against that of a whole command, nor a sampled peak against a counted one.
+    """
 
     name: str
-    columns: tuple[str, ...]
+    column: str
     unit: str
     delta: float
+    group: str
+    statuses: tuple[str, ...] = ("measured", "derived")
+    """What its figures may be; a mere bound is no figure to compare."""
     counted: bool = False
     """A deterministic count: judged by its own rule, without a p-value."""
 
 
 METRICS = (
-    Metric("instructions", ("instructions_u",), "count", DELTA_INSTRUCTIONS),
-    Metric("instructions (callgrind)", ("instructions_callgrind",), "count", 0.001, counted=True),
-    Metric("wall", ("wall_program", "wall_command"), "ns", DELTA_WALL),
-    Metric("CPU", ("cpu_tree", "cpu_waited"), "ns", DELTA_WALL),
-    Metric("memory", ("memory_peak_tree",), "bytes", DELTA_WALL),
+    Metric("instructions", "instructions_u", "count", DELTA_INSTRUCTIONS, "instructions"),
+    Metric("instructions (user and kernel)", "instructions", "count", DELTA_INSTRUCTIONS, "instructions"),
+    Metric("instructions (callgrind)", "instructions_callgrind", "count", 0.001, "callgrind", counted=True),
+    Metric("wall", "wall_program", "ns", DELTA_WALL, "wall"),
+    Metric("wall of the command", "wall_command", "ns", DELTA_WALL, "wall"),
+    Metric("CPU", "cpu_tree", "ns", DELTA_WALL, "CPU"),
+    Metric("CPU waited for", "cpu_waited", "ns", DELTA_WALL, "CPU"),
+    Metric("memory", "memory_peak_tree", "bytes", DELTA_WALL, "memory"),
+    Metric("memory (sampled)", "memory_peak_tree", "bytes", DELTA_WALL, "memory", statuses=("sampled",)),
+    Metric("memory of a process", "memory_peak_process", "bytes", DELTA_WALL, "memory"),
 )
 
 GUARDED = (
@@ -58,7 +70,6 @@ _UNIT = ("coalesce(plan, session)", "host", "boot", "block", "build")
 _BLOCK, _BUILD = 4, 4
 """Of a unit, the first four name a block; the fifth is the build."""
 _NO_BLOCK = "0"
-_BAD = ("contradicted", "upper_bound", "lower_bound")
 
 
 class UnlikeError(Exception):
@@ -85,6 +96,8 @@ class Cell:
 
 Case = tuple[str, str]
 """(phase, subject)"""
+UNKNOWN = "?"
+"""The subject of runs that do not say what they checked: taken for one, and said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +176,17 @@ def compare(base: Side, head: Side, pool: Sequence[str] = (), strict: bool = Fal
             report.without_ratio[case] = why
             if why == _DISAGREE:
                 report.disagreements.append(case)
+    done: set[tuple[Case, str]] = set()
     for metric in METRICS:
-        report.compared += _compare_metric(metric, shared, cells[0], cells[1], strict)
+        open_cases = [case for case in shared if (case, metric.group) not in done]
+        made = _compare_metric(metric, open_cases, cells[0], cells[1], strict)
+        done.update((one.case, metric.group) for one in made)
+        report.compared += made
         ratios = {"\0".join(one.case): [one.ratio] for one in report.compared if one.metric is metric}
         if ratios:
             report.suite[metric.name] = suite_ratio(ratios)
+    compared = {one.case for one in report.compared}
+    report.without_ratio.update({case: "no figure that both sides have" for case in shared if case not in compared})
     order = {metric.name: at for at, metric in enumerate(METRICS)}
     report.compared.sort(key=lambda one: (one.case, order[one.metric.name]))
     return report
@@ -211,9 +230,9 @@ def read_cells(side: Side) -> dict[Case, Cell]:
                 CASE WHEN verdict IS NOT NULL AND verdict != 'read' THEN verdict
                     WHEN ended THEN 'exit ' || coalesce(CAST(exit_code AS VARCHAR), '?')
                     ELSE coalesce(cause, outcome, 'unknown') END AS ending
-            FROM records WHERE ({side.where.sql}) AND NOT coalesce(warmup, false) AND phase != 'whole'
+            FROM records WHERE ({side.where.sql}) AND NOT coalesce(warmup, false)
         )
-        SELECT phase, coalesce(workload, subject, module, '?') AS subject,
+        SELECT phase, coalesce(workload, subject, module, '{UNKNOWN}') AS subject,
             [{", ".join(f"coalesce(CAST({name} AS VARCHAR), '0')" for name in _UNIT)}] AS unit,
             ending, coalesce(kernel_sha256, '') AS kernel_digest, {guards}, count(*) AS n, {values}
         FROM chosen GROUP BY ALL ORDER BY ALL"""
@@ -236,13 +255,11 @@ def read_cells(side: Side) -> dict[Case, Cell]:
 
 
 def _value(metric: Metric) -> str:
-    """SQL for a metric of one record: the first of its columns that is there and is no mere bound."""
-    parts = []
-    for column in metric.columns:
-        figure = {"instructions_u": "instructions:u"}.get(column, column)
-        weak = f"coalesce(json_extract_string(weak, '$.\"{figure}\"'), '') IN {_BAD!r}"
-        parts.append(f"CASE WHEN {column} > 0 AND NOT {weak} THEN {column} END")
-    return f"coalesce({', '.join(parts)})" if len(parts) > 1 else parts[0]
+    """SQL for a metric of one record; null where it is not of a status that can be compared."""
+    figure = {"instructions_u": "instructions:u"}.get(metric.column, metric.column)
+    status = f"coalesce(json_extract_string(weak, '$.\"{figure}\"'), 'measured')"
+    allowed = ", ".join(f"'{one}'" for one in metric.statuses)
+    return f"CASE WHEN {metric.column} > 0 AND {status} IN ({allowed}) THEN {metric.column} END"
 
 
 def _compare_metric(

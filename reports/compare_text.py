@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from proofcost.reports.compare import Case, Compared, Report
+from proofcost.reports.compare import UNKNOWN, Case, Compared, Report
 from proofcost.reports.inert import inert
 from proofcost.reports.statistics.verdict import Finding
 from proofcost.reports.units import human, plural
@@ -96,6 +96,10 @@ def notes(report: Report) -> list[str]:
     if report.disagreements:
         cases = ", ".join(case_text(case) for case in report.disagreements[:5])
         made.append(f"VERDICTS DISAGREE in {plural(len(report.disagreements), 'case')}: {cases}")
+    if any(case[1] == UNKNOWN for case in report.ends):
+        made.append(
+            "runs that do not say what they checked are taken for one subject: label them (run -l subject=NAME)"
+        )
     for why, number in Counter(report.without_ratio.values()).items():
         made.append(f"not compared: {plural(number, 'case')}: {why}")
     for side, number in Counter(report.one_sided.values()).items():

@@ -169,6 +169,39 @@ def test_bounds_and_warm_ups_are_no_samples(tmp_path: Path) -> None:
     assert (wall.base, wall.head, wall.ratio) == (100 * MS, 100 * MS, 1.0)
 
 
+def test_a_program_is_not_compared_with_a_whole_command(tmp_path: Path) -> None:
+    rows = series("old", "x", [100] * 6, wall_command=300 * MS) + series("new", "x", [100] * 6, wall_command=150 * MS)
+    for row in rows[6:]:
+        del row["wall_program"]
+    report = report_of(tmp_path, rows)
+    assert [(one.metric.name, one.base, one.head) for one in report.compared] == [
+        ("wall of the command", 300 * MS, 150 * MS)
+    ]
+
+
+def test_a_sampled_peak_is_not_compared_with_a_counted_one(tmp_path: Path) -> None:
+    sampled = {"weak": {"memory_peak_tree": "sampled"}, "memory_peak_tree": 50}
+    rows = series("old", "x", [100] * 6, **sampled) + series("new", "x", [100] * 6, memory_peak_tree=100)
+    assert [one.metric.name for one in report_of(tmp_path / "a", rows).compared] == ["wall"]
+    rows = series("old", "x", [100] * 6, **sampled) + series("new", "x", [100] * 6, **sampled)
+    assert [one.metric.name for one in report_of(tmp_path / "b", rows).compared] == ["wall", "memory (sampled)"]
+
+
+def test_runs_that_do_not_say_what_they_checked_are_told(tmp_path: Path) -> None:
+    rows = series("old", "x", [100] * 6) + series("new", "x", [100] * 6)
+    for row in rows:
+        del row["workload"]
+    assert any("label them" in note for note in compare_text.notes(report_of(tmp_path, rows)))
+
+
+@pytest.mark.parametrize("value", [0, -5])
+def test_a_cost_that_is_none_gives_no_ratio(tmp_path: Path, value: int) -> None:
+    rows = series("old", "x", [100] * 6) + [{**row, "wall_program": value} for row in series("new", "x", range(6))]
+    report = report_of(tmp_path, rows)
+    assert report.compared == []
+    assert report.without_ratio == {("checker", "x"): "no figure that both sides have"}
+
+
 def test_sides(tmp_path: Path) -> None:
     rows = series("old", "x", [100] * 6, labels={"saved": "monday", "commit": "a"})
     rows += series("new", "x", [100] * 6, labels={"saved": "tuesday", "commit": "b"})
@@ -267,4 +300,4 @@ def test_nothing_to_compare(tmp_path: Path) -> None:
 def test_every_metric_names_columns_that_are_there() -> None:
     from proofcost.harness.columns import NAMES
 
-    assert {column for metric in METRICS for column in metric.columns} <= set(NAMES)
+    assert {metric.column for metric in METRICS} <= set(NAMES)
