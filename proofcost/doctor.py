@@ -18,7 +18,7 @@ from pathlib import Path
 
 from proofcost import doctor_checks
 from proofcost.adapters import launchers, leaneval
-from proofcost.doctor_checks import Check, Counter, Interpreter, Seen, Status, Tool, Tried
+from proofcost.doctor_seen import Check, Counter, Interpreter, Seen, Status, Tool, Tried
 from proofcost.harness import (
     cgroup,
     digest,

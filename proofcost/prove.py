@@ -20,7 +20,7 @@ from pathlib import Path
 
 from proofcost import doctor, install
 from proofcost.adapters import launchers
-from proofcost.doctor_checks import Tool, Tried
+from proofcost.doctor_seen import Tool, Tried
 from proofcost.harness import policy, whole
 from proofcost.harness.record import Json, escape_text
 from proofcost.prove_call import Planted, Seen, State, call, streams_for

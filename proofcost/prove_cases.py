@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from proofcost.bench_suites import families
-from proofcost.doctor_checks import Tool, Tried
+from proofcost.doctor_seen import Tool, Tried
 from proofcost.prove_call import READY, Caller, Planted
 
 SHELL = "/bin/sh"

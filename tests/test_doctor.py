@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proofcost import doctor, doctor_checks
-from proofcost.doctor_checks import Check, Counter, Interpreter, Seen, Status, Tool, Tried
+from proofcost.doctor_seen import Check, Counter, Interpreter, Seen, Status, Tool, Tried
 from proofcost.harness import host, libc
 from proofcost.harness.record import Json
 
