@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import IO, Any
 
+from proofcost.adapters.one_column import figure
 from proofcost.adapters.to_radar import seconds
 from proofcost.harness.columns import Row
 
@@ -13,11 +14,15 @@ HELP = "the results part of the Lean Kernel Arena's results.json"
 MAPS = (
     ("checker", "kernel", "as it is"),
     ("test", "workload, subject", "the first that is known"),
-    ("status", "verdict, cause", "timeout for a time limit, error where there is no verdict"),
+    (
+        "status",
+        "verdict, cause, exit_code",
+        "timeout for a time limit; 0 of an unknown kernel: accepted; else error",
+    ),
     ("correctness", "expected", "correct, incorrect, declined or error"),
     ("exit_code", "exit_code, signal", "128 + n for a signal"),
     ("wall_time, cpu_time", "wall_program, wall_command, cpu_tree, cpu_waited", "ns to s"),
-    ("max_rss", "memory_peak_process, memory_peak_tree", "bytes"),
+    ("max_rss", "memory_peak_process", "bytes"),
     ("instructions", "instructions_u", "as it is"),
 )
 
@@ -42,12 +47,11 @@ def write(rows: Iterable[Row], out: IO[bytes], say: Callable[[str], None]) -> No
 
 
 def _first(row: Row, *columns: str) -> Any:
-    return next((row[column] for column in columns if row.get(column) is not None), None)
+    return next((value for column in columns if (value := figure(row, column)) is not None), None)
 
 
 def _result(checker: str, test: str, row: Row) -> str:
-    status = "timeout" if row.get("cause") == "time_limit" else row.get("verdict") or "error"
-    status = "error" if status == "ambiguous" else status
+    status = _status(row)
     code = 128 + row["signal"] if row.get("signal") else row.get("exit_code")
     fields: list[tuple[str, str]] = [
         ("checker", json.dumps(checker)),
@@ -61,11 +65,22 @@ def _result(checker: str, test: str, row: Row) -> str:
         value = _first(row, *columns)
         if value is not None:
             fields.append((name, seconds(value)))
-    peak, instructions = _first(row, "memory_peak_process", "memory_peak_tree"), row.get("instructions_u")
+    peak, instructions = figure(row, "memory_peak_process"), figure(row, "instructions_u")
     fields += [
         (name, str(value)) for name, value in (("max_rss", peak), ("instructions", instructions)) if value is not None
     ]
     return "{" + ", ".join(f'"{name}": {value}' for name, value in fields) + "}"
+
+
+def _status(row: Row) -> str:
+    """As the arena's own protocol has it (0 accepts), where our registry does not know the kernel's codes."""
+    if row.get("cause") == "time_limit":
+        return "timeout"
+    verdict = row.get("verdict")
+    if verdict in ("accepted", "rejected", "declined"):
+        return str(verdict)
+    completed = row.get("outcome") == "exited" and row.get("cause", "completed") == "completed"
+    return "accepted" if verdict is None and completed and row.get("exit_code") == 0 else "error"
 
 
 def _correctness(status: str, expected: str | None) -> str:

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import IO, Any
 
+from proofcost.adapters.one_column import WALL, column_of_most, figure
 from proofcost.harness.columns import Row
 
 HELP = "a saved run of pytest-benchmark, for `pytest-benchmark compare`"
 MAPS = (
     ("benchmarks[].fullname", "phase, kernel, subject", "joined by ::"),
     ("benchmarks[].group", "subject", "so that kernels stand side by side"),
-    ("benchmarks[].stats.data[]", "wall_program, wall_command", "the program's where it is known; ns to s"),
+    ("benchmarks[].stats.data[]", "wall_program, wall_command", "the one that most of the calls have; ns to s"),
     ("benchmarks[].extra_info", "memory_peak_tree, instructions_u", "medians"),
     ("machine_info.node", "host", "as it is"),
     ("datetime", "started_ns", "of the first"),
@@ -27,7 +28,7 @@ def write(rows: Iterable[Row], out: IO[bytes], say: Callable[[str], None]) -> No
     first: int | None = None
     for row in rows:
         good = row.get("outcome", "exited") == "exited" and row.get("cause", "completed") == "completed"
-        if row.get("warmup") or not good or _wall(row) is None:
+        if row.get("warmup") or not good or all(figure(row, column) is None for column in WALL):
             say("calls that failed, were killed, only warmed up or have no wall time are left out")
             continue
         key = (row.get("phase") or "unknown", row.get("kernel") or "", row.get("workload") or row.get("subject") or "")
@@ -47,24 +48,22 @@ def write(rows: Iterable[Row], out: IO[bytes], say: Callable[[str], None]) -> No
     out.write(json.dumps(document, indent=1).encode("ascii") + b"\n")
 
 
-def _wall(row: Row) -> int | None:
-    value: int | None = row.get("wall_program") if row.get("wall_program") is not None else row.get("wall_command")
-    return value
-
-
 def _benchmark(key: tuple[str, str, str], rows: list[Row]) -> dict[str, Any]:
     from pytest_benchmark.stats import Stats
 
     stats = Stats()  # type: ignore[no-untyped-call]
+    column = column_of_most(rows, WALL)
     for row in rows:
-        stats.update((_wall(row) or 0) / 1e9)  # type: ignore[no-untyped-call]
+        value = None if column is None else figure(row, column)
+        if value is not None:
+            stats.update(value / 1e9)  # type: ignore[no-untyped-call]
     made: dict[str, Any] = {**stats.as_dict(), "data": stats.data}  # type: ignore[no-untyped-call]
     made["iterations"] = 1
     phase, kernel, subject = key
     name = "::".join(part for part in key if part)
     extra = {}
     for column in ("memory_peak_tree", "instructions_u"):
-        values = sorted(row[column] for row in rows if row.get(column) is not None)
+        values = sorted(value for row in rows if (value := figure(row, column)) is not None)
         if values:
             extra[column] = values[(len(values) - 1) // 2]
     return {

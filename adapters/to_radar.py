@@ -12,30 +12,33 @@ from collections.abc import Callable, Iterable
 from statistics import median_low
 from typing import IO
 
+from proofcost.adapters.one_column import CPU, WALL, column_of_most, figure
 from proofcost.harness.columns import Row
 
 HELP = "radar measurements, JSON lines: PHASE/KERNEL//METRIC, medians"
 MAPS = (
-    ("PHASE/KERNEL//wall-clock", "wall_program, wall_command", "the program's where it is known; ns to s"),
-    ("PHASE/KERNEL//cpu", "cpu_tree, cpu_waited", "the tree's where it is known; ns to s"),
+    ("PHASE/KERNEL//wall-clock", "wall_program, wall_command", "the one that most of the calls have; ns to s"),
+    ("PHASE/KERNEL//cpu", "cpu_tree, cpu_waited", "the one that most of the calls have; ns to s"),
     ("PHASE/KERNEL//task-clock", "task_clock", "ns to s"),
     ("PHASE/KERNEL//instructions", "instructions_u", "as it is"),
     ("PHASE/KERNEL//cycles", "cycles_u", "as it is"),
-    ("PHASE/KERNEL//maxrss", "memory_peak_tree, memory_peak_process", "the tree's where it is known; bytes"),
+    ("PHASE/KERNEL//maxrss", "memory_peak_process", "bytes"),
+    ("PHASE/KERNEL//memory-peak", "memory_peak_tree", "of the whole tree, page cache included; bytes"),
 )
 _METRICS = (
-    ("wall-clock", ("wall_program", "wall_command"), "s"),
-    ("cpu", ("cpu_tree", "cpu_waited"), "s"),
+    ("wall-clock", WALL, "s"),
+    ("cpu", CPU, "s"),
     ("task-clock", ("task_clock",), "s"),
     ("instructions", ("instructions_u",), None),
     ("cycles", ("cycles_u",), None),
-    ("maxrss", ("memory_peak_tree", "memory_peak_process"), "B"),
+    ("maxrss", ("memory_peak_process",), "B"),
+    ("memory-peak", ("memory_peak_tree",), "B"),
 )
 
 
 def write(rows: Iterable[Row], out: IO[bytes], say: Callable[[str], None]) -> None:
     """Write one line a metric; what failed or only warmed up is left out, and said."""
-    values: dict[tuple[str, str], list[int]] = {}
+    topics: dict[str, list[Row]] = {}
     for row in rows:
         if (
             row.get("warmup")
@@ -45,21 +48,21 @@ def write(rows: Iterable[Row], out: IO[bytes], say: Callable[[str], None]) -> No
             say("calls that failed, were killed or only warmed up are left out")
             continue
         topic = "/".join(_name(row[part]) for part in ("phase", "kernel") if row.get(part)) or "unknown"
-        for metric, columns, _ in _METRICS:
-            found = next((row[column] for column in columns if row.get(column) is not None), None)
-            if found is not None:
-                values.setdefault((topic, metric), []).append(found)
-    units = {metric: unit for metric, _, unit in _METRICS}
-    for (topic, metric), found in values.items():
-        unit = units[metric]
-        value = median_low(found)
-        text = seconds(value) if unit == "s" else str(value)
-        if _lost(value, unit):
-            say("radar keeps 32-bit floats: beyond the seventh digit its copies of large values differ from these")
-        line = f'{{"metric": {json.dumps(f"{topic}//{metric}")}, "value": {text}'
-        out.write((line + (f', "unit": "{unit}"}}\n' if unit else "}\n")).encode("ascii"))
-        if len(found) > 1:
-            say("a metric that was measured several times is given by its median")
+        topics.setdefault(topic, []).append(row)
+    for topic, found in topics.items():
+        for metric, columns, unit in _METRICS:
+            column = column_of_most(found, columns)
+            if column is None:
+                continue
+            values = [value for row in found if (value := figure(row, column)) is not None]
+            value = median_low(values)
+            if _lost(value, unit):
+                say("radar keeps 32-bit floats: beyond the seventh digit its copies of large values differ from these")
+            text = seconds(value) if unit == "s" else str(value)
+            line = f'{{"metric": {json.dumps(f"{topic}//{metric}")}, "value": {text}'
+            out.write((line + (f', "unit": "{unit}"}}\n' if unit else "}\n")).encode("ascii"))
+            if len(values) > 1:
+                say("a metric that was measured several times is given by its median")
 
 
 def seconds(value_ns: int) -> str:

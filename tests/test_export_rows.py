@@ -66,7 +66,8 @@ def test_radar_and_back(tmp_path: Path) -> None:
     assert any("32-bit" in note for note in written(to_radar, ROWS[:1])[1])
     assert any("left out" in note for note in notes)
     row = next(row for row in imported(content, "r.jsonl", tmp_path) if row["kernel"] == "nanoda")
-    assert (row["wall_command"], row["instructions_u"], row["memory_peak_process"]) == (1_250_000_001, 5, 1000)
+    assert (row["wall_command"], row["instructions_u"]) == (1_250_000_001, 5)
+    assert json.loads(row["other_figures"]) == {"memory-peak": 1000}, "a tree's peak is no maxrss"
 
 
 def test_arena_and_back(tmp_path: Path) -> None:
@@ -79,6 +80,48 @@ def test_arena_and_back(tmp_path: Path) -> None:
     rows = imported(content, "results.json", tmp_path)
     assert {row["kernel"]: row["wall_command"] for row in rows} == {"nanoda": 2 * S, 'we"ird\\\nname': S}
     assert {row["verdict"] for row in rows} == {"accepted"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"verdict": None}, "accepted"),
+        ({"verdict": None, "exit_code": 1}, "error"),
+        ({"verdict": "ambiguous", "exit_code": 1}, "error"),
+        ({"verdict": "rejected", "exit_code": 101}, "rejected"),
+        ({"verdict": None, "exit_code": None, "outcome": "signaled", "signal": 9, "cause": "memory_limit"}, "error"),
+        ({"verdict": None, "outcome": "timed_out", "cause": "time_limit", "exit_code": None, "signal": 9}, "timeout"),
+        ({"verdict": None, "outcome": "incomplete", "cause": None, "exit_code": None}, "error"),
+    ],
+)
+def test_what_the_arena_is_told_of_an_end(changes: Row, status: str) -> None:
+    (result,) = json.loads(written(to_arena, [{**ROWS[0], **changes}])[0])["results"]
+    assert result["status"] == status
+    assert "max_rss" not in result
+
+
+def test_one_figure_is_of_one_kind() -> None:
+    """Two calls know the program's wall, one only the command's: that one is not mixed in."""
+    only_command = {name: value for name, value in ROWS[0].items() if name != "wall_program"}
+    rows = [ROWS[0], ROWS[1], {**only_command, "record": "9", "wall_command": 99 * S}]
+    (benchmark,) = json.loads(written(to_pytest_benchmark, rows)[0])["benchmarks"]
+    assert sorted(benchmark["stats"]["data"]) == [1.250000001, 2.0]
+    text = written(to_openmetrics, rows)[0].decode()
+    assert 'proofcost_wall_seconds_sum{phase="checker",kernel="nanoda"} 3.250000001\n' in text
+    metrics = [json.loads(line) for line in written(to_radar, rows)[0].splitlines()]
+    assert {line["metric"]: line["value"] for line in metrics}["checker/nanoda//wall-clock"] == 1.250000001
+
+
+def test_a_bound_is_never_a_bare_number() -> None:
+    weak = {"instructions:u": "lower_bound", "wall_program": "contradicted", "memory_peak_tree": "lower_bound"}
+    rows = [{**ROWS[0], "weak": weak}]
+    assert b"instructions" not in written(to_radar, rows)[0]
+    assert [json.loads(line)["value"] for line in written(to_radar, rows)[0].splitlines()] == [3], "the command's wall"
+    assert b"memory_peak_bytes{" not in written(to_openmetrics, rows)[0]
+    (result,) = json.loads(written(to_arena, rows)[0])["results"]
+    assert (result["wall_time"], "instructions" in result) == (3, False)
+    (benchmark,) = json.loads(written(to_pytest_benchmark, rows)[0])["benchmarks"]
+    assert (benchmark["stats"]["data"], benchmark["extra_info"]) == ([3.0], {})
 
 
 def test_csv_and_parquet_read_by_duckdb(tmp_path: Path) -> None:
