@@ -35,6 +35,14 @@ def test_compact_then_prune_then_ask(store: Path) -> None:
     assert done.stdout == "kernel,calls\nnanoda,1\nsokonanoda,1\n"
 
 
+def test_who_looks_for_pruned_records_is_told_where_they_are(store: Path) -> None:
+    for action in ("compact", "prune"):
+        proofcost_store(action, store, "--min-age", "0")
+    command = [sys.executable, "-m", "proofcost", "log", "--store", str(store)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert "they were pruned, or imported" in done.stderr
+
+
 def test_young_sessions_are_said(store: Path) -> None:
     for path in store.rglob("*"):
         path.touch()
