@@ -79,6 +79,12 @@ def test_a_real_path_without_proc(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert lean_os.path.realpath(f"{tmp_path}/link") == str(tmp_path)
 
 
+def test_a_real_path_that_goes_meanwhile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What Linux says of a folder removed between the two calls is no path."""
+    monkeypatch.setattr("posix.readlink", lambda path: f"{tmp_path} (deleted)")
+    assert lean_os.path.realpath(str(tmp_path)) == str(tmp_path)
+
+
 def test_the_rest_is_the_real_os() -> None:
     assert lean_os.makedirs is os.makedirs
     assert getattr(lean_os, "environ") is os.environ  # noqa: B009  # not posix's, whose names are bytes
