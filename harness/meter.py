@@ -52,9 +52,9 @@ if TYPE_CHECKING:  # typing itself costs 10 ms
 
 # A byte takes at most this many in a record: `\\xHH`, its backslash escaped again by JSON.
 ESCAPE_GROWTH = 5
-# After so many faults the wait gives up forwarding and sampling, never the status.
 # When `started` is flushed to disk: a slow disk's tens of ms are then small beside the wall that they could lengthen.
 FLUSH_AFTER_NS = 5_000_000_000
+# After so many faults the wait gives up forwarding and sampling, never the status.
 WAIT_FAULTS_MAX = 8
 WAKER_STEP_S = 0.02
 
