@@ -19,9 +19,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from proofcost.bench_suites import registry
-from proofcost.bench_suites.described import DescriptionError
 from proofcost.bench_suites.registry import Convention, ExitCodes, Registry
 from proofcost.harness import digest
+from proofcost.harness.described import DescriptionError
 
 VERSION_PATIENCE_S = 10
 VERSION_BYTES_MAX = 65536
@@ -160,7 +160,7 @@ def convention_of(name: str, program: str, known: Registry) -> tuple[Convention,
 
 def named(name: str, known: Registry, env: Mapping[str, str], alias: str | None = None) -> Kernel:
     """A registered kernel by its name. Raises DescriptionError where there is no such entry or it is not installed."""
-    from proofcost.bench_suites.described import suggestion
+    from proofcost.harness.described import suggestion
 
     if name not in known:
         raise DescriptionError(f"no kernel {name!r} is known{suggestion(name, known)}")

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from proofcost.bench_suites import described
-from proofcost.bench_suites.described import Table
+from proofcost.harness import described
+from proofcost.harness.described import Table
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SHIPPED = os.path.join(HERE, "kernels.toml")

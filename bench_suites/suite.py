@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from proofcost.bench_suites import call, counters, described, families, registry
+from proofcost.bench_suites import call, counters, families, registry
 from proofcost.bench_suites import kernel as kernels
 from proofcost.bench_suites.call import Sandbox
-from proofcost.bench_suites.described import DescriptionError, Table
 from proofcost.bench_suites.kernel import Kernel
 from proofcost.bench_suites.registry import Registry
 from proofcost.bench_suites.series import ABBA, ORDERS, RANDOM, Limits, Settings
+from proofcost.harness import described
+from proofcost.harness.described import DescriptionError, Table
 from proofcost.harness.quantity import BYTE_UNITS, TIME_UNITS
 
 SHIPPED = os.path.join(registry.HERE, "suites")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from proofcost.bench_suites.described import DescriptionError
+from proofcost.harness.described import DescriptionError
 
 if TYPE_CHECKING:  # it needs libraries that the base installation does not have
     from proofcost.bench_suites.workloads import Ready

@@ -29,12 +29,12 @@ from proofcost.bench_suites import (
     sessions,
     suite,
 )
-from proofcost.bench_suites.described import DescriptionError
 from proofcost.bench_suites.expected import Expected
 from proofcost.bench_suites.series import ORDERS, Turn
 from proofcost.bench_suites.sessions import Known
 from proofcost.bench_suites.stopping import Stop
 from proofcost.harness import policy, store
+from proofcost.harness.described import DescriptionError
 from proofcost.harness.merged import Record
 from proofcost.harness.record import Json, escape_text
 from proofcost.reports import bench_table

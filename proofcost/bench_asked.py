@@ -6,12 +6,12 @@ import argparse
 import os
 from dataclasses import replace
 
-from proofcost.bench_suites import call, counters, described, series, suite
+from proofcost.bench_suites import call, counters, series, suite
 from proofcost.bench_suites import kernel as kernels
 from proofcost.bench_suites.registry import Registry
 from proofcost.bench_suites.series import ABBA, RANDOM, Limits
 from proofcost.bench_suites.suite import Suite
-from proofcost.harness import quantity
+from proofcost.harness import described, quantity
 from proofcost.run import UsageError, parse_quantity
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from proofcost.bench_suites import sessions
-from proofcost.bench_suites.described import DescriptionError
+from proofcost.harness.described import DescriptionError
 from proofcost.harness.merged import Record, start_order
 
 

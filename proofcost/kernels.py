@@ -12,9 +12,9 @@ from rich.text import Text
 
 from proofcost.bench_suites import kernel as kernel_of
 from proofcost.bench_suites import registry
-from proofcost.bench_suites.described import DescriptionError
 from proofcost.bench_suites.registry import Convention
 from proofcost.harness import digest, policy
+from proofcost.harness.described import DescriptionError
 from proofcost.harness.store import default_place
 from proofcost.reports.inert import inert_outside
 from proofcost.reports.printing import Row, full_width, is_ascii, table_of, write

@@ -7,10 +7,10 @@ import pytest
 from benching import ACCEPT, Bench, export, script
 
 from proofcost.bench_suites import families, registry, suite
-from proofcost.bench_suites.described import DescriptionError
 from proofcost.bench_suites.kernel import from_command
 from proofcost.bench_suites.series import ABBA, RANDOM, Limits
 from proofcost.bench_suites.suite import Suite
+from proofcost.harness.described import DescriptionError
 
 KNOWN = registry.load()
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proofcost.bench_suites.toml_lines import Path, lines_of
+from proofcost.harness.toml_lines import Path, lines_of
 
 
 def test_the_lines_of_an_ordinary_suite() -> None:

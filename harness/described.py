@@ -1,4 +1,4 @@
-"""A TOML file that people write (a suite, a kernel registry), read key by key; whatever is wrong is one clear line.
+"""A TOML file that people write (a suite, a kernel registry, a plan), read key by key; what is wrong is one clear line.
 
 Such a line names the file, the line in it, the key, the value, and what belongs there. A key that nobody asked for is
 an error too, with the nearest one that is known.
@@ -11,8 +11,8 @@ import tomllib
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-from proofcost.bench_suites.toml_lines import Path, lines_of
 from proofcost.harness import quantity
+from proofcost.harness.toml_lines import Path, lines_of
 
 SHOWN = 60
 """Longest value shown in an error, in characters."""
