@@ -41,7 +41,7 @@ ENTRANCES = (
     "replay_metrics.py",
     "timer.py",
 )
-# What no entrance needs of harness/: reading records back, and measuring a whole judge run.
+# What no entrance needs of harness/: reading records and what people write, and measuring a whole judge run.
 NO_ENTRANCE = (
     "caller.py",
     "collected_whole.py",
@@ -49,6 +49,7 @@ NO_ENTRANCE = (
     "columns.py",
     "decode.py",
     "derive.py",
+    "described.py",
     "judge_self.py",
     "keeper.py",
     "lines.py",
@@ -60,6 +61,7 @@ NO_ENTRANCE = (
     "running.py",
     "seal.py",
     "timeline.py",
+    "toml_lines.py",
     "walk.py",
     "whole.py",
 )
