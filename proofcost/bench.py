@@ -14,7 +14,9 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 
-from proofcost import bench_reports
+from rich.console import Console
+
+from proofcost import bench_families, bench_reports
 from proofcost.bench_asked import asked
 from proofcost.bench_prepared import Prepared, prepare, print_plan
 from proofcost.bench_progress import Progress
@@ -78,6 +80,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--resume", action="store_true", help="go on where this series was interrupted")
     add("--shard", metavar="I/N", help="run part I of N of the plan")
     add("-o", "--output", metavar="FILE", help="also write the chart: .svg, .pdf, .png (growth)")
+    add("--list-families", action="store_true", help="what exports can be generated, for what, and what is expected")
     add("--dry-run", action="store_true", help="print the plan and what it takes; run nothing")
     add("-l", "--label", action="append", default=[], metavar="K=V", help="label every record")
     add("--kernels", action="append", default=[], metavar="FILE", help="kernels of your own (see docs/bench.md)")
@@ -87,6 +90,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def main(args: argparse.Namespace) -> int:
     """Run a bench. Returns the exit code."""
+    if args.list_families:
+        bench_families.render(Console())
+        return DONE
     try:
         return _bench(args)
     except (UsageError, DescriptionError, store.StoreError, sessions.BusyError) as error:
