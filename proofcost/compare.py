@@ -62,7 +62,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def main(args: argparse.Namespace) -> int:
     """Exit status: 0 done, 1 output not written or (--gate) a regression, 2 usage, 3 (--conclusive) not settled."""
     need("reports", "duckdb", "pyarrow", "scipy", "numpy", "orjson")
-    from proofcost.reports.compare import GUARDED, UnlikeError, compare
+    from proofcost.reports.cells import GUARDED, UnlikeError
+    from proofcost.reports.compare import compare
     from proofcost.reports.dataset import DataError
     from proofcost.reports.sides import SideError, resolve
     from proofcost.reports.where import WhereError, parse

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from proofcost.reports.compare import UNKNOWN, Case, Compared, Report
+from proofcost.reports.cells import UNKNOWN
+from proofcost.reports.compare import Case, Compared, Report
 from proofcost.reports.inert import inert
 from proofcost.reports.statistics.verdict import Finding
 from proofcost.reports.units import human, plural

@@ -77,7 +77,7 @@ def _open_files(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], se
         if "record" not in columns:
             raise DataError(f"{files[0]}: a Parquet file, but not of records (no column `record`)")
         count = f"SELECT count(*) - count(DISTINCT record) FROM ({scan})"
-        if several and (connection.execute(count).fetchone() or (0,))[0]:
+        if several and connection.execute(count).fetchall()[0][0]:
             scan += " QUALIFY row_number() OVER (PARTITION BY record) = 1"
         connection.execute(f"CREATE VIEW compacted AS {scan}")
     except duckdb.Error as error:

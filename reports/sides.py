@@ -43,12 +43,12 @@ def resolve(base: str, head: str, paths: Sequence[str], common: Where) -> tuple[
             "SELECT plan, max(started_ns) FROM records WHERE plan IS NOT NULL AND kernel IN (?, ?) AND " + common.sql +
             " GROUP BY plan HAVING count(DISTINCT kernel) = 2 ORDER BY 2 DESC LIMIT 1",
             (base, head, *common.parameters),
-        ).fetchone()  # fmt: skip
-        if found is not None:
-            when = datetime.fromtimestamp(found[1] // 10**9, UTC).strftime("%Y-%m-%d %H:%M")
+        ).fetchall()  # fmt: skip
+        for plan, started_ns in found:
+            when = datetime.fromtimestamp(started_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M")
             known = [
-                Side(side.name, side.data, _and(side.where, Where("plan = ?", (found[0],))),
-                     f"{side.said}, of the bench of {when} (plan {found[0][:12]})")
+                Side(side.name, side.data, _and(side.where, Where("plan = ?", (plan,))),
+                     f"{side.said}, of the bench of {when} (plan {plan[:12]})")
                 for side in known
             ]  # fmt: skip
     return known[0], known[1]
@@ -63,7 +63,7 @@ def _resolve(name: str, data: Data | None, common: Where) -> Side:
     saved = Where("json_extract_string(labels, '$.saved') = ?", (name,))
     for where, said in ((saved, f"saved as {name}"), (Where("kernel = ?", (name,)), f"kernel {name}")):
         query = f"SELECT 1 FROM records WHERE {where.sql} AND {common.sql} LIMIT 1"
-        if data.connection.execute(query, (*where.parameters, *common.parameters)).fetchone():
+        if data.connection.execute(query, (*where.parameters, *common.parameters)).fetchall():
             return Side(name, data, _and(where, common), said)
     query = (
         "SELECT DISTINCT kernel FROM records UNION SELECT DISTINCT json_extract_string(labels, '$.saved') FROM records"

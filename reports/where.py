@@ -57,7 +57,7 @@ def _condition(text: str) -> Where:
     if match is None:
         raise WhereError(f"--where {text!r}: not COLUMN=VALUE; write for example --where kernel=nanoda")
     name, operator, value = match.groups()
-    expression, column, parameters = _reach(name.strip(), text)
+    expression, column, parameters = reach(name.strip(), f"--where {text!r}")
     if operator == "~":
         return Where(f"contains(CAST({expression} AS VARCHAR), ?)", (*parameters, value))
     if operator in ("=", "!="):
@@ -71,8 +71,11 @@ def _condition(text: str) -> Where:
     return Where(f"{expression} {operator} ?", (*parameters, _value(value, column, text)))
 
 
-def _reach(name: str, text: str) -> tuple[str, Column, tuple[str, ...]]:
-    """(SQL expression, what it is like, parameters it takes) of a column's name."""
+def reach(name: str, said: str) -> tuple[str, Column, tuple[str, ...]]:
+    """(SQL expression, what it is like, parameters it takes) of a column's name, `label.KEY` or `covariate.NAME`.
+
+    Raises WhereError, which begins with `said`.
+    """
     head, dot, key = name.partition(".")
     if dot and head in _INSIDE:
         column, kind = _INSIDE[head]
@@ -86,7 +89,7 @@ def _reach(name: str, text: str) -> tuple[str, Column, tuple[str, ...]]:
         return f'"{plain}"', _BY_NAME[plain], ()
     near = difflib.get_close_matches(plain, [*_BY_NAME, "label.KEY", "covariate.NAME"], 1)
     hint = f"did you mean {near[0]}?" if near else "`proofcost store sql --columns` lists them"
-    raise WhereError(f"--where {text!r}: no column {name!r}; {hint}")
+    raise WhereError(f"{said}: no column {name!r}; {hint}")
 
 
 def _value(text: str, column: Column, where: str) -> str | int | bool:

@@ -11,7 +11,8 @@ from calling import PROOFCOST
 
 from proofcost.harness.columns import Row
 from proofcost.reports import compare_text, parquet
-from proofcost.reports.compare import METRICS, Report, UnlikeError, compare
+from proofcost.reports.cells import METRICS, UnlikeError
+from proofcost.reports.compare import Report, compare
 from proofcost.reports.dataset import open_data
 from proofcost.reports.sides import SideError, resolve
 from proofcost.reports.statistics.verdict import Finding
