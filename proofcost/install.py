@@ -12,7 +12,6 @@ import fcntl
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,50 +20,13 @@ from proofcost import install_asked
 from proofcost.adapters import comparator, launchers
 from proofcost.harness import digest, policy, spawn, store
 from proofcost.harness.version import VERSION
+from proofcost.meter_copy import CopyError, copy_meter
 
 MANIFEST = "manifest.json"
 METER = "meter"
 STAGE = ".proofcost.new"
 # renameat2(2), include/uapi/linux/fs.h and fcntl.h
 _AT_FDCWD, _EXCHANGE = -100, 2
-# What the entrances need of adapters/; the rest stays out of the trusted path.
-ENTRANCES = (
-    "__init__.py",
-    "bwrap.py",
-    "entrance.py",
-    "export_capture.py",
-    "kernel_timing.py",
-    "landrun.py",
-    "leaneval.py",
-    "phase.py",
-    "replay_file.py",
-    "replay_metrics.py",
-    "timer.py",
-)
-# What no entrance needs of harness/: reading records and what people write, and measuring a whole judge run.
-NO_ENTRANCE = (
-    "caller.py",
-    "collected_whole.py",
-    "collector.py",
-    "columns.py",
-    "decode.py",
-    "derive.py",
-    "described.py",
-    "judge_self.py",
-    "keeper.py",
-    "lines.py",
-    "merged.py",
-    "process_tree.py",
-    "quantity.py",
-    "reading.py",
-    "record_v1.schema.json",
-    "running.py",
-    "seal.py",
-    "timeline.py",
-    "toml_lines.py",
-    "walk.py",
-    "whole.py",
-)
 # The sandboxes that a launcher stands in for, and the judges' variable for each.
 SANDBOXES = {"landrun": "COMPARATOR_LANDRUN", "bwrap": "COMPARATOR_BWRAP"}
 USAGE_ERROR = 2
@@ -122,7 +84,7 @@ def main(args: argparse.Namespace) -> int:
             switch(directory, on=args.on)
         else:
             install(directory, args)
-    except (InstallError, install_asked.AskedError, store.StoreError) as error:
+    except (InstallError, CopyError, install_asked.AskedError, store.StoreError) as error:
         policy.say(str(error))
         return USAGE_ERROR
     except BrokenPipeError:  # the reader of our report had enough; everything is written by then
@@ -219,30 +181,6 @@ def look_for_hook(path: str) -> bool:
     except OSError as error:
         why = error.strerror
         raise InstallError(f"--comparator {path!r}: {why}; name the comparator's program, or leave it out") from None
-
-
-def copy_meter(fresh: Path, place: Path, interpreter: str) -> str:
-    """Copy the meter's files to `fresh`, compiled as what will stand at `place`; returns the digest over them."""
-    source = Path(__file__).resolve().parent
-    package = fresh / "proofcost"
-    package.mkdir(parents=True)
-    shutil.copyfile(source / "__init__.py", package / "__init__.py")
-    for room in ("harness", "adapters"):
-        (package / room).mkdir()
-        for file in sorted((source / room).glob("*.py")):
-            if file.name in ENTRANCES if room == "adapters" else file.name not in NO_ENTRANCE:
-                shutil.copyfile(file, package / room / file.name)
-    tree_digest = digest.of_tree(str(package))
-    compile_tree = ["-I", "-S", "-m", "compileall", "-q", "-s", str(fresh), "-p", str(place), str(fresh)]
-    for command in ([interpreter, *compile_tree], launchers.bundle_command(interpreter, str(fresh))):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise InstallError(
-                f"{interpreter}: cannot compile the meter: {(done.stdout + done.stderr).strip()[:200]!r}"
-            )
-    for path in (fresh, *fresh.rglob("*")):
-        path.chmod(0o755 if path.is_dir() else 0o644)  # whatever our umask: the judge's user must read it
-    return tree_digest
 
 
 def find_real(name: str, given: str | None, directory: Path) -> str:

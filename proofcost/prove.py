@@ -23,6 +23,7 @@ from proofcost.adapters import launchers
 from proofcost.doctor_seen import Tool, Tried
 from proofcost.harness import policy, whole
 from proofcost.harness.record import Json, escape_text
+from proofcost.meter_copy import copy_meter
 from proofcost.prove_call import Planted, Seen, State, call, streams_for
 from proofcost.prove_cases import Case, Sandbox, for_kernels, for_sandbox, sandboxes
 from proofcost.run import launcher_directory
@@ -229,7 +230,7 @@ def fresh_entrances(folder: Path, kinds: list[Sandbox]) -> list[Entrance]:
     """Launchers as `install` writes them, in `folder`, with a store of their own."""
     interpreter = launchers.choose_interpreter()
     tree, place = folder / install.METER, folder / "store"
-    install.copy_meter(tree, tree, interpreter)
+    copy_meter(tree, tree, interpreter)
     options = launchers.Options(str(place), str(tree), interpreter)
     real = {kind.name: kind.prefix[0] for kind in kinds if kind.prefix}
     made = []

@@ -36,6 +36,7 @@ _CLIENTS = {
 # Environment variables by which judges are told where a sandbox is, and the launcher that stands there.
 _SHIMMED = {"COMPARATOR_LANDRUN": "landrun", "COMPARATOR_BWRAP": "bwrap"}
 _EXEC_DIRECTORIES = ("XDG_RUNTIME_DIR", "TMPDIR")
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 
 USAGE = 2
@@ -171,18 +172,39 @@ def launcher_directory() -> str:
     )
 
 
+def own_options(plan: Plan, directory: str, wanted: bool) -> launchers.Options:
+    """What launchers of a judge that runs as ourselves have baked in; the meter is copied into `directory` if `wanted`.
+
+    Where it cannot be (no room), they use the package where it stands.
+    """
+    options = launchers.Options(plan.store, os.path.dirname(_PACKAGE), launchers.choose_interpreter())
+    if wanted:
+        from pathlib import Path
+
+        from proofcost.meter_copy import CopyError, copy_meter
+
+        tree = os.path.join(directory, "meter")
+        try:
+            options.digest = copy_meter(Path(tree), Path(tree), options.interpreter)
+            options.tree = tree
+        except (OSError, CopyError):
+            shutil.rmtree(tree, ignore_errors=True)
+    return options
+
+
 def write_launchers(plan: Plan, directory: str, shims: str, options: launchers.Options | None = None) -> dict[str, str]:
     """Write this run's launchers; returns the environment variables that point the judge at them."""
+    # Where one is not there, the judge fails to find it in its own words, as without us.
+    programs = {variable: spawn.find_program(os.environ.get(variable) or name) for variable, name in _SHIMMED.items()}
     if options is None:
-        tree = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        options = launchers.Options(plan.store, tree, launchers.choose_interpreter())
+        options = own_options(plan, directory, any(programs.values()))
     options.session, options.strict = plan.session, plan.strict
     options.kill_stragglers, options.cgroup = plan.kill_stragglers, plan.cgroup
     changed: dict[str, str] = {}
     for variable, name in _SHIMMED.items():
-        found = spawn.find_program(os.environ.get(variable) or name)
+        found = programs[variable]
         if found is None:
-            continue  # the judge fails to find it in its own words, as without us
+            continue
         path = os.path.join(directory, name)
         launchers.write(path, launchers.text_of(name, os.path.abspath(found), options))
         if perf.loses_counters(found, *(() if plan.user is None else (plan.user.uid, plan.user.gid))):

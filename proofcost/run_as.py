@@ -17,7 +17,7 @@ from proofcost.harness.collected_whole import CollectedWhole
 from proofcost.harness.plan import Plan
 from proofcost.harness.user import User, has_capability
 from proofcost.harness.whole import Whole
-from proofcost.install import copy_meter
+from proofcost.meter_copy import copy_meter
 from proofcost.run import UsageError
 
 _CAP_SETGID, _CAP_SETUID, _CAP_KILL = 6, 7, 5

@@ -26,7 +26,7 @@ from typing import Any
 
 from proofcost.adapters import launchers
 from proofcost.harness import procfs
-from proofcost.install import copy_meter
+from proofcost.meter_copy import copy_meter
 
 PROOFCOST = str(Path(sys.executable).with_name("proofcost"))
 PHASE, LANDRUN, BWRAP, RUN, BARE = "phase", "landrun", "bwrap", "run", "bare"

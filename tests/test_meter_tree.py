@@ -4,8 +4,8 @@ import ast
 import sys
 from pathlib import Path
 
-from proofcost import install
 from proofcost.harness import store
+from proofcost.meter_copy import copy_meter
 
 ROOT = Path(__file__).parent.parent
 ENTRANCES = tuple(f"proofcost.adapters.{name}" for name in ("phase", "landrun", "bwrap", "leaneval", "timer"))
@@ -32,7 +32,7 @@ def test_the_copied_meter_is_the_import_closure_of_the_entrances(tmp_path: Path)
     while new:
         new = {name for module in new for name in imported(module)} - closure
         closure |= new
-    install.copy_meter(tmp_path / "new", tmp_path / "meter", sys.executable)
+    copy_meter(tmp_path / "new", tmp_path / "meter", sys.executable)
     copied = {
         str(path.relative_to(tmp_path / "new").with_suffix("")).replace("/", ".")
         for path in (tmp_path / "new").rglob("*.py")

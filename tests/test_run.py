@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from calling import PROOFCOST, Wrap, call, limit, running
@@ -229,6 +230,40 @@ def test_it_can_be_called_in_process(wrap: Wrap) -> None:
             os._exit(2)
     assert os.waitpid(pid, 0)[1] == 0
     assert outcome(wrap)["code"] == 3
+
+
+def judged_with_shims(tmp_path: Path, before: str, most: int = resource.RLIM_INFINITY) -> tuple[int, dict[str, Any]]:
+    """A judge that does `before` and then calls its landrun, a stand-in: its status, and the call's `meter`."""
+    real = tmp_path / "landrun"
+    real.write_text("#!/bin/sh\nexit 7\n")
+    real.chmod(0o755)
+    judge = f'{before}; "$COMPARATOR_LANDRUN" --ro / -- /bin/true'
+    done = subprocess.run(
+        [PROOFCOST, "run", "--store", tmp_path / "store", "--", "/bin/bash", "-c", judge],
+        env={**os.environ, "COMPARATOR_LANDRUN": str(real), "TMPDIR": str(tmp_path)},
+        stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False, timeout=60,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
+    )  # fmt: skip
+    assert done.stderr == b""
+    meters = [one["started"]["meter"] for one in Wrap(tmp_path, tmp_path).records()]
+    [shim] = [meter for meter in meters if meter["entrance"] != "run"]
+    return done.returncode, shim
+
+
+def test_an_upgrade_changes_nothing_under_a_running_judge(tmp_path: Path) -> None:
+    """The launchers start a copy of the meter that lies beside them; where none can be made, the package itself."""
+    tree = '$(dirname "$COMPARATOR_LANDRUN")/meter'
+    status, meter = judged_with_shims(tmp_path, f'[ -s "{tree}/bundle" ] && [ -s "{tree}/proofcost/harness/meter.py" ]')
+    assert status == 7
+    assert len(meter["digest"]) == 64
+    assert not list(tmp_path.glob("proofcost-*")), "nothing stays"
+
+
+def test_a_meter_that_cannot_be_copied_measures_from_its_package(tmp_path: Path) -> None:
+    """No file may grow to the size that the compiled meter has."""
+    enough = 100_000
+    status, meter = judged_with_shims(tmp_path, "true", enough)
+    assert (status, meter["digest"]) == (7, None)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
