@@ -10,7 +10,7 @@ call's leavings. A figure that is more or less than its name says (`weak`) is no
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from proofcost.reports.dataset import VIEW, Data
+from proofcost.reports.declarations import pooled
 from proofcost.reports.metrics import GUARDED, METRICS, Metric
 from proofcost.reports.values import STEP, Values
 from proofcost.reports.where import Where, reach
@@ -46,9 +47,10 @@ _NAMED = {
             CASE WHEN coalesce(io_read_bytes_tree, io_read_bytes_waited) >= {_READ_MOST}
                 AND coalesce(io_read_bytes_tree, io_read_bytes_waited) >= input_bytes / 2 THEN 'cold'
             ELSE 'warm' END END""",
+    "measured_host_class": "host_class",
 }
 """Keys that are no column: what was checked, the bench series or the judge's session, whether the input was in memory
-(a label `cache`, else by what was read from storage)."""
+(a label `cache`, else by what was read from storage), the host class before declarations (`store declare`) pool it."""
 
 _ENDED = "(outcome = 'exited' AND coalesce(cause, 'completed') = 'completed')"
 _ELAPSED = "coalesce(wall_command, wall_program)"
@@ -173,20 +175,27 @@ class _Asked:
         return self.data.connection.sql(made, params=list(self.where.parameters) * times).to_arrow_table()
 
     def _chosen(self, columns: Sequence[str]) -> str:
-        named = [*_named("k", self.by, UNKNOWN), *columns] or ["1 AS one"]
+        named = [*self.named("k", self.by, UNKNOWN), *columns] or ["1 AS one"]
         return f"SELECT {', '.join(named)} FROM {VIEW} WHERE ({self.where.sql}) AND NOT coalesce(warmup, false)"
 
+    def named(self, letter: str, names: Sequence[str], missing: str) -> list[str]:
+        return [
+            f"coalesce(CAST({self.expression(name)} AS VARCHAR), '{missing}') AS {letter}{at}"
+            for at, name in enumerate(names)
+        ]
 
-def _named(letter: str, names: Sequence[str], missing: str) -> list[str]:
-    return [
-        f"coalesce(CAST({_expression(name)} AS VARCHAR), '{missing}') AS {letter}{at}" for at, name in enumerate(names)
-    ]
+    def expression(self, name: str) -> str:
+        return _expression(name, pooled(self.data.declared))
 
 
-def _expression(name: str) -> str:
-    """SQL of a column, or of what is named like one. Raises WhereError."""
+def _expression(name: str, one_class: Mapping[str, str]) -> str:
+    """SQL of a column, or of what is named like one. `one_class`: which host classes count as which other (both checked
+    to be digits and a dash). Raises WhereError."""
     if name in _NAMED:
         return _NAMED[name]
+    if name == "host_class" and one_class:
+        cases = " ".join(f"WHEN '{host}' THEN '{counted}'" for host, counted in sorted(one_class.items()))
+        return f"CASE host_class {cases} ELSE host_class END"
     expression, _, parameters = reach(name, name)
     for parameter in parameters:
         expression = expression.replace("?", "'" + parameter.replace("'", "''") + "'", 1)
@@ -214,7 +223,7 @@ def _facts(asked: _Asked) -> dict[tuple[str, ...], Cell]:
     """The cells with all but their figures."""
     sets = (_DIGEST, *asked.guarded)
     columns = [f"{_ENDING} AS ending", "started_ns", f"CASE WHEN {_ELAPSED} < 0 THEN 1 END AS backwards"]
-    columns += [f"CAST({_expression(name)} AS VARCHAR) AS g{at}" for at, name in enumerate(sets)]
+    columns += [f"CAST({asked.expression(name)} AS VARCHAR) AS g{at}" for at, name in enumerate(sets)]
     selected = ["ending", "count(*) AS n", "count(backwards) AS backwards"]
     selected += ["min(started_ns) AS first_ns", "max(started_ns) AS last_ns"]
     for at in range(len(sets)):
@@ -257,7 +266,7 @@ def _least(one: int | None, other: int | None) -> int | None:
 
 def _put_lists(asked: _Asked, cells: dict[tuple[str, ...], Cell], only: str | None) -> None:
     """Each figure."""
-    columns = [*_named("u", asked.unit, NO_UNIT), *_good_figures(asked.metrics)]
+    columns = [*asked.named("u", asked.unit, NO_UNIT), *_good_figures(asked.metrics)]
     lists = [f"list(m{at}) FILTER (WHERE m{at} IS NOT NULL) AS m{at}" for at in range(len(asked.metrics))]
     table = asked.query([*asked.units, *lists], columns, asked.units, only)
     places = list(_places(asked, cells, table))
@@ -295,7 +304,7 @@ def _put_bins(asked: _Asked, cells: dict[tuple[str, ...], Cell], only: str | Non
     """Figures counted in bins: for each metric one pass."""
     for metric in asked.metrics:
         (figure,) = _good_figures([metric])
-        columns = [*_named("u", asked.unit, NO_UNIT), figure]
+        columns = [*asked.named("u", asked.unit, NO_UNIT), figure]
         bin_of = f"CAST(floor(ln(m0) / {STEP!r}) AS INTEGER)"
         selected = [*asked.units, f"{bin_of} AS bin", "count(m0) AS n", "min(m0) AS least", "max(m0) AS most"]
         table = asked.query(selected, columns, [*asked.units, bin_of], only)

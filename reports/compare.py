@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from proofcost.reports.cells import METRICS, Cell, Metric, read, refuse_unlike
 from proofcost.reports.counted_change import CountedChange, counted_change
+from proofcost.reports.declarations import said_of
 from proofcost.reports.pairing import UNIT, compare_units
 from proofcost.reports.sides import Side
 from proofcost.reports.statistics.comparison import Comparison
@@ -68,6 +69,8 @@ class Report:
     disagreements: list[Case] = field(default_factory=list)
     without_ratio: dict[Case, str] = field(default_factory=dict)
     """Cases of both sides that are not compared, and why."""
+    declared: list[str] = field(default_factory=list)
+    """Which host classes were put together because somebody declared them one (`store declare`)."""
 
     def of(self, *findings: Finding) -> list[Compared]:
         """What leads in each case, with one of these findings."""
@@ -85,6 +88,7 @@ def compare(base: Side, head: Side, pool: Sequence[str] = (), strict: bool = Fal
     """Compare two sides. `pool`: guarded columns that may differ all the same. Raises UnlikeError."""
     cells = (_cells_of(base), _cells_of(head))
     report = Report(base, head)
+    report.declared = said_of((base.data, base.where), (head.data, head.where))
     shared: list[Case] = []
     for case in sorted({*cells[0], *cells[1]}):
         sides = [side.get(case) for side in cells]

@@ -86,7 +86,7 @@ def conclusion(report: Report) -> str:
 
 def notes(report: Report) -> list[str]:
     """What must be known beside the table."""
-    made = [f"base: {report.base.said}", f"head: {report.head.said}"]
+    made = [f"base: {report.base.said}", f"head: {report.head.said}", *report.declared]
     for name, one in report.suite.items():
         if one.ratio is None or one.submissions < 2:
             continue

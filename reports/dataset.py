@@ -17,7 +17,7 @@ import pyarrow as pa
 from proofcost.harness.columns import rows
 from proofcost.harness.decode import Problem
 from proofcost.harness.reading import read_store
-from proofcost.reports import parquet
+from proofcost.reports import declarations, parquet
 from proofcost.reports.compaction import events_of
 from proofcost.reports.fast_decode import decode
 
@@ -36,6 +36,10 @@ class Data:
     problems: list[Problem]
     parquet_files: int
     journal_records: int
+    declared: tuple[declarations.Declaration, ...] = ()
+    """Host classes that are taken as one (`store declare`), of all stores among the paths."""
+    paths: tuple[str, ...] = ()
+    """What was opened."""
 
 
 def open_data(paths: Sequence[str | os.PathLike[str]]) -> Data:
@@ -65,7 +69,7 @@ def open_data(paths: Sequence[str | os.PathLike[str]]) -> Data:
     problems, table = _journals(journals, connection if files else None)
     connection.register("journal", table)
     connection.execute(f"CREATE VIEW {VIEW} AS {' UNION ALL BY NAME '.join(sources)}")
-    return Data(connection, problems, len(files), table.num_rows)
+    return Data(connection, problems, len(files), table.num_rows, declarations.read(paths), tuple(map(str, paths)))
 
 
 def _open_files(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], several: bool) -> None:

@@ -149,5 +149,6 @@ def files(store: Path) -> list[Path]:
 
 def _all(folder: Path) -> Iterator[Path]:
     for top, folders, names in os.walk(folder):
-        folders.sort()
+        # `declared/` holds copies of records, as evidence (declarations.py): they are no further runs.
+        folders[:] = sorted(name for name in folders if name != "declared")
         yield from (Path(top, name) for name in names if name.endswith(".parquet") and not name.startswith("."))
