@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from proofcost.harness.decode import plain
 from proofcost.harness.merged import Record, integer_at, text_at
 from proofcost.reports.bench_cells import COMPARED_TO_FLOOR, ENDS, Cell, Pick, cells
+from proofcost.reports.calibration import is_null
 from proofcost.reports.statistics.growth import LEAST_SIZES, fit_growth
 from proofcost.reports.statistics.growth import Growth as Fit
 from proofcost.reports.verdicts import Verdict, verdict
@@ -49,7 +50,8 @@ def growths(records: Iterable[Record], pick: Pick, unit: str, floor: int | None)
     families: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells(records):
         family = text_at(cell.records[0].started, "bench", "workload", "family")
-        if family is not None and cell.key.co_running == 1:
+        # The null program reads nothing: it is there for the floor.
+        if family is not None and cell.key.co_running == 1 and not is_null(cell.records[0]):
             threads = cell.key.threads
             name = cell.key.kernel if threads in (None, 1) else f"{cell.key.kernel} ({threads} threads)"
             families.setdefault((plain(family), name), []).append(cell)

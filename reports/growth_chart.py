@@ -14,6 +14,7 @@ from proofcost.reports.growth_table import interval_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SUFFIXES = (".svg", ".pdf", ".png")
 COLUMNS_MOST = 3
@@ -22,6 +23,35 @@ PANEL_INCHES = (4.2, 3.2)
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 MARKS = ("o", "s", "D", "v", "P", "X", "*")
 SALT = "proofcost"
+FEW_DECADES = 12
+"""Below this quotient an axis may show no power of ten at all: the steps between them are told, too."""
+LEGEND_ROOM = 0.4
+"""Of the height that points take, kept free above them."""
+
+
+def inches(growths: Sequence[Growth]) -> tuple[float, float]:
+    """Width and height of the chart."""
+    columns, rows = _grid(growths)
+    return PANEL_INCHES[0] * columns, PANEL_INCHES[1] * rows + 0.4
+
+
+def _grid(growths: Sequence[Growth]) -> tuple[int, int]:
+    families = {growth.family for growth in growths}
+    columns = min(COLUMNS_MOST, max(1, len(families)))
+    return columns, max(1, math.ceil(len(families) / columns))
+
+
+def paint(figure: Figure, growths: Sequence[Growth], floor: float | None, unit: str = "ns") -> None:
+    """Draw the panels into an empty figure of that size."""
+    families = list(dict.fromkeys(growth.family for growth in growths))
+    kernels = list(dict.fromkeys(growth.kernel for growth in growths))
+    columns, rows = _grid(growths)
+    panels: Any = figure.subplots(rows, columns, squeeze=False)
+    for at, panel in enumerate(panels.flat):
+        if at < len(families):
+            _panel(panel, families[at], [one for one in growths if one.family == families[at]], kernels, floor, unit)
+        else:
+            panel.axis("off")
 
 
 def draw(growths: Sequence[Growth], file: str, title: str, floor: float | None, unit: str = "ns") -> None:
@@ -29,22 +59,11 @@ def draw(growths: Sequence[Growth], file: str, title: str, floor: float | None, 
     import matplotlib
     from matplotlib.figure import Figure
 
-    families = list(dict.fromkeys(growth.family for growth in growths))
-    kernels = list(dict.fromkeys(growth.kernel for growth in growths))
-    columns = min(COLUMNS_MOST, max(1, len(families)))
-    rows = max(1, math.ceil(len(families) / columns))
     # Ids and dates in it would make two equal charts differ; letters as outlines hang on no font of the reader's.
     with matplotlib.rc_context({"svg.hashsalt": SALT, "svg.fonttype": "path", "font.size": 8}):
-        figure = Figure(figsize=(PANEL_INCHES[0] * columns, PANEL_INCHES[1] * rows + 0.4), layout="constrained")
+        figure = Figure(figsize=inches(growths), layout="constrained")
         figure.suptitle(title)
-        panels: Any = figure.subplots(rows, columns, squeeze=False)
-        for at, panel in enumerate(panels.flat):
-            if at < len(families):
-                _panel(
-                    panel, families[at], [one for one in growths if one.family == families[at]], kernels, floor, unit
-                )
-            else:
-                panel.axis("off")
+        paint(figure, growths, floor, unit)
         metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {"Software": None}}
         suffix = next(one for one in SUFFIXES if file.endswith(one))
         figure.savefig(file, metadata=metadata[suffix])
@@ -53,7 +72,7 @@ def draw(growths: Sequence[Growth], file: str, title: str, floor: float | None, 
 def _panel(
     panel: Axes, family: str, growths: Sequence[Growth], kernels: Sequence[str], floor: float | None, unit: str
 ) -> None:
-    from matplotlib.ticker import NullLocator
+    from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
     scale = 1e9 if unit == "ns" else 1e6
     panel.set_xscale("log")
@@ -63,6 +82,9 @@ def _panel(
     sizes = sorted({point.n for growth in growths for point in growth.points})
     panel.set_xticks(sizes, [str(size) for size in sizes])
     panel.xaxis.set_minor_locator(NullLocator())
+    # Not as powers of ten, whose markup is drawn as such only where names would be read as markup, too.
+    plain = FuncFormatter(lambda value, _: f"{value:g}")
+    panel.yaxis.set_major_formatter(plain)
     panel.set_xlabel("n")
     panel.set_ylabel("s" if unit == "ns" else "MB")
     panel.grid(visible=True, which="major", linewidth=0.3)
@@ -90,7 +112,11 @@ def _panel(
                     markersize=5,
                 )
         panel.plot([], [], color=colour, marker=mark, label=label)
-    panel.legend(fontsize=7, frameon=False)
+    low, high = panel.get_ylim()
+    high *= (high / low) ** LEGEND_ROOM  # so that no name lies over a point
+    panel.set_ylim(low, high)
+    panel.yaxis.set_minor_formatter(plain if high < FEW_DECADES * low else NullFormatter())
+    panel.legend(fontsize=7, frameon=False, loc="upper left")
 
 
 def _kinds(growth: Growth) -> dict[str, list[Any]]:

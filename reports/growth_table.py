@@ -45,6 +45,12 @@ def render(found: Sequence[tuple[str, str, Sequence[Growth]]], console: Console,
         if floor_ns is not None:
             floor = human(floor_ns, "ns", ascii_only)
             write_note(console, f"walls below {COMPARED_TO_FLOOR} times the floor of {floor} are left out of the fit")
+        else:
+            write_note(
+                console,
+                "the floor of this host is not known (no null program ran along, and there is no calibration): small "
+                "walls may be mostly start-up, and their exponents too flat",
+            )
         for line in reasons:
             write_note(console, f"no exponent: {line}")
 
