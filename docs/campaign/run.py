@@ -91,7 +91,7 @@ def parts(kernels: list[str], exports: Path, sandbox: str, quick: bool) -> list[
     from proofcost.bench_suites.families import FAMILIES, REJECT
 
     twins = [f"{one.name}{end}:{one.small}" for one in FAMILIES for end in ("", REJECT)]
-    sizes = [f"{one.name}:{n}" for one in FAMILIES[::6] for n in one.ladder[:4]]
+    sizes = [f"{one.name}:{n}" for one in FAMILIES[::9] for n in one.ladder[:4]]
     confined = ["--sandbox", sandbox]
     first = kernels[:1]
     found = [
