@@ -152,7 +152,7 @@ def test_the_suites_of_the_campaign_can_be_read(repo: Path, name: str) -> None:
         assert {one.partition(":")[0] for one in found.specs} == {one.name for one in families.FAMILIES}
 
 
-def run_campaign(repo: Path, folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
+def run_campaign(repo: Path, folder: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PROOFCOST_NANODA")}
     environment.pop("PROOFCOST_SOKONANODA", None)
     assert Path(PROOFCOST).exists()
@@ -186,7 +186,7 @@ def test_a_rehearsal_runs_all_parts_and_makes_the_page(repo: Path, tmp_path: Pat
     script(tmp_path / "yes", "#!/bin/sh\nexit 0\n")
     export(tmp_path / "exports" / "accept" / "one.ndjson")
     export(tmp_path / "exports" / "reject" / "two.ndjson", "church-reject:8")
-    words = ("nanoda=./yes", "--exports", tmp_path / "exports", "--sandbox", "none", "--quick")
+    words: tuple[str | Path, ...] = ("nanoda=./yes", "--exports", tmp_path / "exports", "--sandbox", "none", "--quick")
     done = run_campaign(repo, tmp_path, *words)
     assert done.returncode == 1, done.stderr
     text = (tmp_path / "campaign.md").read_text()
