@@ -16,6 +16,7 @@ _COMMANDS = (
     "show",
     "bench",
     "compare",
+    "report",
     "kernels",
     "doctor",
     "install",

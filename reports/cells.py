@@ -247,17 +247,19 @@ def _facts(asked: _Asked) -> dict[tuple[str, ...], Cell]:
                 mixed.add(at)
             if row[f"n{at}"] < row["n"]:
                 found.add("")
-            _set_of(cell, name).update(found)
+            _set_of(cell, at, name).update(found)
     for at in sorted(mixed):
         for row in asked.query([f"g{at}"], columns[3 + at : 4 + at], [f"g{at}"]).to_pylist():
-            _set_of(cells[tuple(row[name] for name in asked.keys)], sets[at]).add(row[f"g{at}"] or "")
+            cell = cells[tuple(row[name] for name in asked.keys)]
+            _set_of(cell, at, sets[at]).add(row[f"g{at}"] or "")
     for cell in cells.values():
         cell.kernels.discard("")
     return cells
 
 
-def _set_of(cell: Cell, name: str) -> set[str]:
-    return cell.kernels if name == _DIGEST else cell.guarded[name]
+def _set_of(cell: Cell, at: int, name: str) -> set[str]:
+    """Of the sets that a cell has, the one in this place: the digests come first, and may be guarded as well."""
+    return cell.kernels if at == 0 else cell.guarded[name]
 
 
 def _least(one: int | None, other: int | None) -> int | None:

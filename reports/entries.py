@@ -93,7 +93,7 @@ def figure_text(value: float, unit: str | None, ascii_only: bool = False) -> str
     if unit == "money":
         return f"{value:,.2f}" if abs(value) >= 1 or value == 0 else _three(value)
     shown = str(value) if isinstance(value, int) else _three(value)
-    return shown if unit is None else f"{shown} {unit}"
+    return f"{shown} {unit}" if unit else shown
 
 
 def _three(value: float) -> str:

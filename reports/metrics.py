@@ -50,3 +50,6 @@ GUARDED = (
     "source",
 )
 """Must be one and the same within a case, on both sides: figures that differ in one of these are not alike."""
+
+POOLED = (*GUARDED, "kernel_sha256", "phase", "cache")
+"""What people may have put together though it differs. Not every report guards all of them."""

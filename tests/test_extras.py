@@ -59,6 +59,7 @@ def test_help_needs_the_base_install_only(words: list[str], tmp_path: Path) -> N
         (["import", "--formats"], REPORTS, "reports"),
         (["export", "--to", "csv", "STORE"], REPORTS, "reports"),
         (["compare", "a", "b", "--data", "STORE"], REPORTS, "reports"),
+        (["report", "kernels", "STORE"], REPORTS, "reports"),
         (["store", "compact", "STORE"], REPORTS, "reports"),
         (["store", "sql", "SELECT 1", "--data", "STORE"], REPORTS, "reports"),
         (["bench", "a=/bin/true", "--on", "nat-literals:3"], BENCH, "bench"),

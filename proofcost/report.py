@@ -1,0 +1,160 @@
+"""`proofcost report KIND [DATA...]`: one report, on the terminal or into a file, or all of them into a folder.
+
+A kind is one module, `proofcost/report_KIND.py`: its own options (`add_options`), and how it is made (`make`). They are
+imported for `--help`, so what they need they import when they make it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from rich.console import Console
+
+from proofcost.extras import need
+from proofcost.output import DONE, FAILED
+from proofcost.reports.inert import inert_outside
+from proofcost.show import USAGE, UsageError, choose_store
+
+if TYPE_CHECKING:
+    from proofcost.reports.asked import Asked
+    from proofcost.reports.document import Document
+
+KINDS = {
+    "kernels": "which kernel: what each costs on each submission, what it solves, how it ends",
+}
+"""Kind -> what it answers; in the order of a folder's home page."""
+
+
+class _Module(Protocol):
+    """What `proofcost/report_KIND.py` holds."""
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add options of its own; every one has a default."""
+
+    def make(self, asked: Asked, args: argparse.Namespace) -> Document:
+        """Make the report. Raises ReportError, UnlikeError, WhereError, UsageError."""
+
+
+def _module(kind: str) -> _Module:
+    module: _Module = importlib.import_module(f"proofcost.report_{kind}")
+    return module
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `report` to the command line."""
+    parser = subparsers.add_parser(
+        "report",
+        help="kernels, submissions, hosts and their history from many records",
+        description="Reports from many records. Without KIND: all there is data for, as a folder of linked pages.",
+    )
+    _add_common(parser)
+    parser.add_argument("--data", action="append", metavar="PATH", help="store, folder or file (without KIND)")
+    parser.set_defaults(run=main, kind=None)
+    kinds = parser.add_subparsers(title="kinds", dest="kind", metavar="KIND")
+    for name, what in KINDS.items():
+        kind = kinds.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".")
+        kind.add_argument("paths", nargs="*", metavar="DATA", help="store, folder or file (default: your store)")
+        _add_common(kind)
+        _module(name).add_options(kind)
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--where", action="append", default=[], metavar="COND", help="only these (kernel=nanoda); repeatable"
+    )
+    parser.add_argument("--since", metavar="T", help="only what started since (7d, 2026-11-01)")
+    parser.add_argument(
+        "--pool", action="append", default=[], metavar="COLUMN", help="put together though it differs in it"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="write it there instead: .html, .md, .json, .csv, .parquet, .svg, .pdf, .png, or a folder",
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Exit status: 0 done, 1 output not written, 2 usage or nothing to report."""
+    need("reports", "duckdb", "pyarrow", "scipy", "numpy", "orjson", "matplotlib", "jinja2")
+    from proofcost.reports.asked import ReportError, ask
+    from proofcost.reports.cells import UnlikeError
+    from proofcost.reports.dataset import DataError
+    from proofcost.reports.metrics import POOLED
+    from proofcost.reports.where import WhereError
+    from proofcost.reports.writing import OutputError, check_path
+
+    try:
+        for name in args.pool:
+            if name not in POOLED:
+                raise UsageError(f"--pool {name!r}: not one of {', '.join(POOLED)}")
+        for path in args.output:
+            check_path(path)
+        given = args.data if args.kind is None else args.paths
+        asked = ask(given or [choose_store(None, os.environ, os.geteuid())[0]], args.where, args.since, args.pool)
+        documents = _all(asked, args) if args.kind is None else [_module(args.kind).make(asked, args)]
+        return _put(documents, args.output)
+    except (UsageError, ReportError, DataError, WhereError, UnlikeError, OutputError) as error:
+        return _say(str(error), USAGE)
+    except OSError as error:
+        if error.filename is None and error.errno is None:
+            raise
+        where = inert_outside(str(error.filename or " ".join(args.output)), 200, True)
+        return _say(f"-o {where}: cannot be written: {error.strerror}", FAILED)
+
+
+def _all(asked: Asked, args: argparse.Namespace) -> list[Document]:
+    """Every report that there is data for; why not is said of the others."""
+    from proofcost.reports.asked import ReportError
+    from proofcost.reports.cells import UnlikeError
+    from proofcost.reports.writing import OutputError, is_folder
+
+    if not args.output:
+        raise UsageError(f"report: name a kind ({', '.join(KINDS)}), or a folder for all of them: -o FOLDER")
+    for path in args.output:
+        if not is_folder(path):
+            raise OutputError(
+                f"-o {inert_outside(path, 200, True)}: a file holds one report; name its kind, or a folder"
+            )
+    documents = []
+    for kind in KINDS:
+        module, parser = _module(kind), argparse.ArgumentParser()
+        module.add_options(parser)
+        try:
+            documents.append(module.make(asked, parser.parse_args([])))
+        except (ReportError, UnlikeError) as error:
+            _say(f"no report {kind}: {error}", DONE)
+    if not documents:
+        raise ReportError("there is no report that this data is enough for")
+    return documents
+
+
+def _put(documents: Sequence[Document], outputs: Sequence[str]) -> int:
+    """On the terminal, or where it was asked for."""
+    from proofcost.reports.printing import is_ascii
+    from proofcost.reports.writing import print_document, write, write_folder
+
+    console = Console()
+    if not outputs:
+        for document in documents:
+            print_document(document, console)
+        return DONE
+    for path in outputs:
+        written = write_folder(documents, path) if len(documents) > 1 else write(documents[0], path)
+        for line in written.said:
+            _say(line, DONE)
+    for document in documents:
+        console.print(inert_outside(document.answer, 1000, is_ascii(console)), markup=False, highlight=False)
+    return DONE
+
+
+def _say(line: str, status: int) -> int:
+    print(f"proofcost: {line}", file=sys.stderr)
+    return status

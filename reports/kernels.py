@@ -1,0 +1,300 @@
+"""`report kernels`: what each kernel costs on each submission, what it solves, and how the rest of its runs end.
+
+A submission counts as solved by a kernel if every run of it did. Its cost is the median of those runs; what was cut off
+has no cost but a bound, and what was not run has none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from proofcost.reports.asked import Asked, ReportError
+from proofcost.reports.cells import UNKNOWN, Cell, UnlikeError, read, refuse_unlike
+from proofcost.reports.document import Bound, Column, Document, Entry, Missing, Picture, Section, Table
+from proofcost.reports.endings import CONTROL, UNTOLD, Ending, classed
+from proofcost.reports.kernel_covariates import covariates_section
+from proofcost.reports.kernel_pictures import cactus, profile, scatter
+from proofcost.reports.metrics import METRICS, POOLED, Metric
+from proofcost.reports.units import plural
+from proofcost.reports.values import Values, pooled
+from proofcost.reports.where import Where
+
+WITHIN = POOLED
+"""Must be the same in all runs of one kernel on one submission."""
+
+ACROSS = ("host_class", "sandbox", "counters", "metric_definitions", "input_sha256", "source", "phase", "cache")
+"""Must be the same for all kernels on one submission. Threads and configuration are a kernel's own."""
+
+GROUPS = tuple(dict.fromkeys(metric.group for metric in METRICS))
+LEAD = 40
+"""Rows of a long table that short formats show."""
+
+
+@dataclass(slots=True)
+class Slot:
+    """One kernel on one submission. `state`: None where its runs ended in different ways."""
+
+    cell: Cell
+    ends: Counter[Ending]
+    values: Values | None
+    """Of the metric shown, of runs that ended by themselves."""
+
+    @property
+    def state(self) -> Ending | None:
+        return next(iter(self.ends)) if len(self.ends) == 1 else None
+
+    @property
+    def cost(self) -> int | None:
+        """The median of a submission that was solved each time."""
+        return self.values.median if self.state is Ending.SOLVED and self.values is not None else None
+
+
+@dataclass(slots=True)
+class Grid:
+    """Kernel x submission. Kernels by what they solve, most first."""
+
+    metric: Metric
+    kernels: list[str]
+    subjects: list[str]
+    slots: dict[tuple[str, str], Slot] = field(default_factory=dict)
+    """By (kernel, submission)."""
+
+    def costs(self, kernel: str) -> dict[str, int]:
+        """Of what a kernel solved: {submission: cost}."""
+        found = ((subject, self.slots.get((kernel, subject))) for subject in self.subjects)
+        return {subject: slot.cost for subject, slot in found if slot is not None and slot.cost is not None}
+
+    def run_on(self, kernel: str) -> list[str]:
+        """The submissions that a kernel was run on."""
+        return [subject for subject in self.subjects if (kernel, subject) in self.slots]
+
+    @property
+    def shared(self) -> list[str]:
+        """Submissions that every kernel was run on."""
+        return [one for one in self.subjects if all((kernel, one) in self.slots for kernel in self.kernels)]
+
+
+def make(asked: Asked, metric: str | None = None, against: Sequence[str] | None = None) -> Document:
+    """The report. `metric`: a group of reports/metrics.py. Raises ReportError, UnlikeError."""
+    grid, notes = grid_of(asked, metric or "wall")
+    for name in against or ():
+        if name not in grid.kernels:
+            raise ReportError(f"--against {name}: no such kernel here; there are {', '.join(grid.kernels[:10])}")
+    pair = tuple(against) if against else tuple(grid.kernels[:2])
+    pictures: list[Picture] = [cactus(grid)]
+    if len(grid.kernels) > 1:
+        pictures += [profile(grid), scatter(grid, pair[0], pair[1])]
+    sections = [
+        Section("Each kernel", (_kernels_table(grid),)),
+        Section("Each submission", (_matrix(grid),)),
+        Section("Which kernel", tuple(pictures)),
+        *covariates_section(asked, grid),
+        Section("Every cell", (_cells_table(grid),)),
+    ]
+    runs = sum(slot.cell.runs for slot in grid.slots.values())
+    data = (*asked.said, plural(runs, "run"))
+    return Document("kernels", "Kernels and what they cost", _answer(grid), sections, notes, data)
+
+
+def grid_of(asked: Asked, group: str) -> tuple[Grid, list[str]]:
+    """The grid of one cost, and what must be said about it. Raises ReportError, UnlikeError."""
+    metrics = [metric for metric in METRICS if metric.group.lower() == group.lower()]
+    if not metrics:
+        raise ReportError(f"--metric {group}: no such cost; there are {', '.join(GROUPS)}")
+    where = Where(f"({asked.where.sql}) AND kernel IS NOT NULL", asked.where.parameters)
+    found = read(asked.data, where, ("kernel", "subject"), metrics, guarded=(*WITHIN, "expected"))
+    controls = sorted({cell.key[0] for cell in found if CONTROL in cell.ends})
+    cells = [cell for cell in found if cell.key[0] not in controls]
+    if not cells:
+        raise ReportError("no runs of kernels among these records; bench makes some, import reads other tools'")
+    _refuse(cells, asked.pool)
+    metric = max(metrics, key=lambda one: sum(one.name in cell.values for cell in cells))
+    expected = _expected(cells)
+    slots = {}
+    for cell in cells:
+        values = cell.values.get(metric.name)
+        ends = classed(cell.ends, expected.get(cell.key[1]))
+        slots[cell.key[0], cell.key[1]] = Slot(cell, ends, pooled(values.values()) if values else None)
+    solved = Counter(kernel for (kernel, _), slot in slots.items() if slot.state is Ending.SOLVED)
+    kernels = sorted({kernel for kernel, _ in slots}, key=lambda name: (-solved[name], name))
+    grid = Grid(metric, kernels, sorted({subject for _, subject in slots}), slots)
+    notes = _notes(grid, cells, metrics)
+    if controls:
+        notes.append(f"left out: {', '.join(controls)}: checks nothing, and stands where a kernel stands as a control")
+    return grid, notes
+
+
+def _refuse(cells: Sequence[Cell], pool: Sequence[str]) -> None:
+    by_subject: dict[str, list[Cell]] = {}
+    for cell in cells:
+        guarded, cell.guarded = cell.guarded, {name: cell.guarded[name] for name in WITHIN}
+        refuse_unlike([cell], pool)
+        cell.guarded = guarded
+        by_subject.setdefault(cell.key[1], []).append(cell)
+    for subject, group in by_subject.items():
+        for name in ACROSS:
+            values = {value for cell in group for value in cell.guarded[name]}
+            if len(values) > 1 and name not in pool:
+                shown = ", ".join(sorted(value[:16] or "unknown" for value in values)[:5])
+                raise UnlikeError(
+                    f"{subject}: the kernels' runs differ in {name} ({shown}); choose with --where {name}=VALUE, or "
+                    f"put them together all the same with --pool {name}"
+                )
+
+
+def _expected(cells: Sequence[Cell]) -> dict[str, str]:
+    """Of each submission the verdict that was to be expected, where the records agree on one."""
+    found: dict[str, set[str]] = {}
+    for cell in cells:
+        found.setdefault(cell.key[1], set()).update(cell.guarded["expected"] - {""})
+    return {subject: next(iter(values)) for subject, values in found.items() if len(values) == 1}
+
+
+def disagreements(grid: Grid) -> list[str]:
+    """Submissions that some run accepted and some run rejected."""
+    found = []
+    for subject in grid.subjects:
+        ends = {end for kernel in grid.kernels if (slot := grid.slots.get((kernel, subject))) for end in slot.cell.ends}
+        if {"accepted", "rejected"} <= ends:
+            found.append(subject)
+    return found
+
+
+def _answer(grid: Grid) -> str:
+    best, count = grid.kernels[0], len(grid.subjects)
+    parts = [f"{best} solves most: {len(_solved(grid, best))} of {plural(count, 'submission')}"]
+    if len(grid.kernels) == 1:
+        parts = [f"{best} solves {len(_solved(grid, best))} of {plural(count, 'submission')}"]
+    shared = set.intersection(*(set(grid.costs(kernel)) for kernel in grid.kernels))
+    if len(grid.kernels) > 1 and shared:
+        total = {kernel: sum(grid.costs(kernel)[one] for one in shared) for kernel in grid.kernels}
+        least = min(total, key=lambda name: total[name])
+        parts.append(f"on the {plural(len(shared), 'submission')} that all of them solve {least} costs least in sum")
+    at_odds = disagreements(grid)
+    if at_odds:
+        parts.insert(0, f"KERNELS DISAGREE on {plural(len(at_odds), 'submission')}")
+    return "; ".join(parts) + "."
+
+
+def _solved(grid: Grid, kernel: str) -> list[str]:
+    return [one for (name, one), slot in grid.slots.items() if name == kernel and slot.state is Ending.SOLVED]
+
+
+def _kernels_table(grid: Grid) -> Table:
+    unit = grid.metric.unit
+    columns = [
+        Column("kernel", "kernel"),
+        Column("threads", "threads"),
+        Column("submissions", "submissions", "count"),
+        *(Column(one.name.lower(), one.value, "count", f"ending_{one.name.lower()}") for one in Ending),
+        Column("changes", "changes from run to run", "count", "ending_changes"),
+        Column("not_run", "not run", "count"),
+        Column("least", f"least {grid.metric.name}", unit),
+        Column("median", "median", unit, "median_cost"),
+        Column("most", "most", unit),
+    ]
+    rows: list[list[Entry]] = []
+    for kernel in grid.kernels:
+        mine = [slot for (name, _), slot in grid.slots.items() if name == kernel]
+        states = Counter(slot.state for slot in mine)
+        costs = sorted(grid.costs(kernel).values())
+        none = Missing("nothing solved, or its cost not measured")
+        spread: list[Entry] = [costs[0], costs[(len(costs) - 1) // 2], costs[-1]] if costs else [none, none, none]
+        threads = sorted({value or "?" for slot in mine for value in slot.cell.guarded["threads"]})
+        rows.append(
+            [kernel, ", ".join(threads), len(mine), *(states[one] for one in Ending), states[None],
+             len(grid.subjects) - len(mine), *spread]
+        )  # fmt: skip
+    return Table("kernels", "Submissions by how all of their runs ended", columns, rows)
+
+
+def entry_of(slot: Slot | None, metric: Metric) -> Entry:
+    """What stands in the matrix for one kernel on one submission."""
+    if slot is None:
+        return Missing("not run")
+    if slot.cost is not None:
+        return slot.cost
+    state = slot.state
+    if state is Ending.SOLVED:
+        return Missing(f"no {metric.name}: not measured, or only a bound")
+    bounds = slot.cell.censored.get(metric.name)
+    if bounds and state in (Ending.TIMEOUT, Ending.MEMORY):
+        return Bound(bounds[0])
+    if state is None:
+        return Missing(", ".join(f"{count} {one.value}" for one, count in slot.ends.most_common()))
+    return Missing(state.value if state is not Ending.OTHER else ", ".join(sorted(slot.cell.ends)))
+
+
+def _matrix(grid: Grid) -> Table:
+    unit = grid.metric.unit
+    columns = [
+        Column("submission", "submission"),
+        *(Column(f"median_{at}", kernel, unit, "median_cost") for at, kernel in enumerate(grid.kernels)),
+    ]
+    rows = [
+        [subject, *(entry_of(grid.slots.get((kernel, subject)), grid.metric) for kernel in grid.kernels)]
+        for subject in grid.subjects
+    ]
+    odd = set(disagreements(grid))
+    marked = {at: "bad" for at, subject in enumerate(grid.subjects) if subject in odd}
+    title = f"Median {grid.metric.name} by submission and kernel"
+    return Table("matrix", title, columns, rows, lead=LEAD, marked=marked)
+
+
+def _cells_table(grid: Grid) -> Table:
+    unit = grid.metric.unit
+    columns = [
+        Column("submission", "submission"),
+        Column("kernel", "kernel"),
+        Column("ends", "ends"),
+        Column("runs", "runs", "count"),
+        Column("n", "n", "count"),
+        Column("least", f"least {grid.metric.name}", unit),
+        Column("median", "median", unit, "median_cost"),
+        Column("most", "most", unit),
+    ]
+    rows: list[list[Entry]] = []
+    for subject in grid.subjects:
+        for kernel in grid.kernels:
+            slot = grid.slots.get((kernel, subject))
+            if slot is None:
+                rows.append([subject, kernel, "not run", 0, 0, *[Missing("not run")] * 3])
+                continue
+            values = slot.values
+            ends = ", ".join(f"{count} {end}" for end, count in slot.cell.ends.most_common())
+            spread: list[Entry] = [Missing("no run ended by itself with this figure")] * 3
+            if values is not None:
+                spread = [values.minimum, values.median, values.maximum]
+            rows.append([subject, kernel, ends, slot.cell.runs, 0 if values is None else values.n, *spread])
+    title = f"{grid.metric.name.capitalize()} of every kernel on every submission"
+    return Table("cells", title, columns, rows, lead=LEAD)
+
+
+def _notes(grid: Grid, cells: Sequence[Cell], metrics: Sequence[Metric]) -> list[str]:
+    made = []
+    at_odds = disagreements(grid)
+    if at_odds:
+        more = "" if len(at_odds) <= 5 else f" and {len(at_odds) - 5} more"
+        made.append(f"KERNELS DISAGREE: some accepted and some rejected {', '.join(at_odds[:5])}{more}")
+    others = [one.name for one in metrics if one is not grid.metric and any(one.name in cell.values for cell in cells)]
+    lacking = sum(grid.metric.name not in cell.values and any(one in cell.values for one in others) for cell in cells)
+    if lacking:
+        made.append(
+            f"{plural(lacking, 'cell has', 'cells have')} no {grid.metric.name}, only {' or '.join(others)}: "
+            "another figure, not shown beside it"
+        )
+    if any(UNTOLD in cell.ends for cell in cells):
+        made.append("exit 0 counts as solved where nobody told what the kernel's exit codes mean")
+    threads = {kernel: slot.cell.guarded["threads"] for (kernel, _), slot in grid.slots.items()}
+    if grid.metric.group == "wall" and len({value for values in threads.values() for value in values}) > 1:
+        made.append("kernels ran with not the same number of threads: their wall alone ranks nobody; see --metric CPU")
+    if UNKNOWN in grid.subjects:
+        made.append("runs that do not say what they checked are taken for one submission, `?`: label them")
+    backwards = sum(cell.backwards for cell in cells)
+    if backwards:
+        made.append(f"{plural(backwards, 'run')} with a negative wall: a clock was set back; they have no cost here")
+    if any(slot.values is not None and slot.values.binned for slot in grid.slots.values()):
+        made.append("cells of more than 10,000 runs are counted in bins 1 % wide: their medians are right to 0.5 %")
+    return made
