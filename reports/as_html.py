@@ -29,7 +29,7 @@ from proofcost.reports.entries import (
 from proofcost.reports.inert import inert_outside
 from proofcost.reports.inline_svg import inline
 from proofcost.reports.terms import TERMS, terms_of
-from proofcost.reports.whisker import span_of, whisker
+from proofcost.reports.whisker import SPACER, span_of, whisker
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -154,7 +154,8 @@ def _table(table: Table, name: str) -> dict[str, object]:
     rows = list(rows_of(table))
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(table.columns)
     spans = [
-        span_of(entries) if one.unit == "ratio" else 0.0 for one, entries in zip(table.columns, columns, strict=True)
+        span_of(entries) if one.unit == "ratio" and _has_interval(entries) else 0.0
+        for one, entries in zip(table.columns, columns, strict=True)
     ]
     heads = [
         Head(
@@ -175,6 +176,10 @@ def _table(table: Table, name: str) -> dict[str, object]:
     said = confidences(table)
     notes = [*map(shown, table.notes), *([f"Intervals in parentheses: {said} confidence."] if said else [])]
     return {"id": name, "title": shown(table.title), "columns": heads, "rows": made, "notes": notes}
+
+
+def _has_interval(entries: Sequence[Entry]) -> bool:
+    return any(isinstance(one, Estimate) and (one.low is not None or one.high is not None) for one in entries)
 
 
 def _sorts_by_number(entries: Sequence[Entry], figures: bool) -> bool:
@@ -198,7 +203,7 @@ def _cell(entry: Entry, head: Head, span: float) -> Cell:
     if isinstance(entry, Bound):
         data.append(("bound", "at_least" if entry.at_least else "at_most"))
     if not isinstance(entry, Estimate):
-        return Cell(entry_text(entry, head.unit), kind, data)
+        return Cell(entry_text(entry, head.unit), kind, data, whisker=Markup(SPACER) if span else "")
     data += [(end, digits(value)) for end, value in (("low", entry.low), ("high", entry.high)) if value is not None]
     data.append(("confidence", digits(entry.confidence)))
     bounded = entry.low is not None or entry.high is not None
@@ -207,5 +212,5 @@ def _cell(entry: Entry, head: Head, span: float) -> Cell:
         kind,
         data,
         interval=f"({interval_text(entry, head.unit)})" if bounded else "",
-        whisker=Markup(whisker(entry, span)) if span else "",
+        whisker=Markup(whisker(entry, span) or SPACER) if span else "",
     )

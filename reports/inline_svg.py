@@ -32,7 +32,8 @@ def inline(svg: bytes, prefix: str, title: str, desc: str) -> str:
     root.attrib.pop("version", None)
     root.attrib |= {
         "role": "img",
-        "aria-labelledby": f"{prefix}-title {prefix}-desc",
+        "aria-labelledby": f"{prefix}-title",
+        "aria-describedby": f"{prefix}-desc",
         "fill": "currentColor",
         "stroke-linejoin": "round",
         "stroke-linecap": "butt",

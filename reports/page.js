@@ -92,12 +92,12 @@ class DataTable {
         { type: "search", placeholder: head.dataset.kind === "number" ? "> 1.5" : "text" });
       input.setAttribute("aria-label", `Filter by ${title}`);
       if (head.dataset.kind === "number") input.title = "> 1.5, <= 200 ms, or a part of what is shown";
-      line.append(element("th", { scope: "col" }, input));
-      input.addEventListener("input", () => this.filter());
+      line.append(element("td", { class: head.dataset.kind }, input));
+      input.addEventListener(input.tagName === "SELECT" ? "change" : "input", () => this.draw());
       return input;
     });
     this.table.tHead.append(line);
-    this.search.addEventListener("input", () => this.filter());
+    this.search.addEventListener("input", () => this.draw());
   }
 
   // A list to choose from where a column of text has only a few.
@@ -142,10 +142,6 @@ class DataTable {
       if (at === column) head.setAttribute("aria-sort", down ? "descending" : "ascending");
       else head.removeAttribute("aria-sort");
     });
-    this.draw();
-  }
-
-  filter() {
     this.draw();
   }
 

@@ -8,6 +8,9 @@ from collections.abc import Iterable
 from proofcost.reports.document import Entry, Estimate
 
 WIDTH, HEIGHT = 120, 12
+SPACER = '<span class="whisker"></span>'
+"""Stands where a row has no interval, so that the numbers stay in line."""
+
 LEAST_SPAN, MOST_SPAN = 1.05, 16.0
 """The axis goes from 1/span to span."""
 

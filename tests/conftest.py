@@ -123,6 +123,16 @@ def hyperfine() -> Path:
 
 
 @pytest.fixture(scope="session")
+def chromium() -> Path:
+    return find_executable("chromium") or missing("chromium")
+
+
+@pytest.fixture(scope="session")
+def chromedriver() -> Path:
+    return find_executable("chromedriver") or missing("chromedriver (Debian: chromium-driver)")
+
+
+@pytest.fixture(scope="session")
 def gnu_time() -> Path:
     found = Path("/usr/bin/time")
     return found if found.exists() else missing("GNU time")
@@ -204,6 +214,7 @@ def pytest_report_header() -> list[str]:
         "perf": (find_executable("perf"), True),
         "gcc": (find_executable("gcc"), True),
         "valgrind": (find_executable("valgrind"), True),
+        "chromium": (find_executable("chromium"), True),
         "nanoda": (find_nanoda(), False),
         "sokonanoda": (find_sokonanoda(), False),
     }
