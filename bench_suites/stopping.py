@@ -9,6 +9,25 @@ from types import FrameType, TracebackType
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+class Interruptible:
+    """A context manager: TERM and HUP end what is going on as Ctrl-C does, so that it takes its files away with it.
+
+    For before and after the runs; while they go on, a Stop inside of it has the signals.
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[signal.Signals, object] = {}
+
+    def __enter__(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) == signal.SIG_DFL:
+                self._before[number] = signal.signal(number, signal.default_int_handler)
+
+    def __exit__(self, kind: type[BaseException] | None, what: BaseException | None, at: TracebackType | None) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)  # type: ignore[arg-type]
+
+
 class Stop:
     """A context manager. `asked` counts the requests; `fd` becomes readable with each."""
 

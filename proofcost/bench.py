@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
-import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from rich.console import Console
 
@@ -28,13 +27,14 @@ from proofcost.bench_suites import (
     durations,
     quiet,
     registry,
+    scratch,
     sessions,
     suite,
 )
 from proofcost.bench_suites.expected import Expected
 from proofcost.bench_suites.series import ORDERS, Turn
 from proofcost.bench_suites.sessions import Known
-from proofcost.bench_suites.stopping import Stop
+from proofcost.bench_suites.stopping import Interruptible, Stop
 from proofcost.harness import policy, store
 from proofcost.harness.described import DescriptionError
 from proofcost.harness.merged import Record
@@ -110,21 +110,19 @@ def _bench(args: argparse.Namespace) -> int:
     labels = parse_labels(args.label)
     place = chosen_store(args.store)
     store.check_place(place, [])
-    try:
-        scratch = tempfile.mkdtemp(prefix="proofcost-bench-")
-    except OSError as error:
-        raise UsageError(f"no folder to work in: {error.strerror}; set TMPDIR") from None
-    try:
-        prepared = prepare(args, wanted, known, place, scratch)
+    with Interruptible(), ExitStack() as held:
+        try:
+            folder = held.enter_context(scratch.folder())
+        except OSError as error:
+            raise UsageError(f"no folder to work in: {error.strerror}; set TMPDIR") from None
+        prepared = prepare(args, wanted, known, place, folder)
         if args.dry_run:
             print_plan(prepared)
             return DONE
-        return _run(args, prepared, labels, scratch)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        return _run(args, prepared, labels, folder)
 
 
-def _run(args: argparse.Namespace, prepared: Prepared, labels: dict[str, Json], scratch: str) -> int:
+def _run(args: argparse.Namespace, prepared: Prepared, labels: dict[str, Json], folder: str) -> int:
     if not prepared.turns:
         policy.say(f"bench: shard {prepared.shard} of this plan holds nothing; nothing to run")
         return DONE
@@ -134,7 +132,7 @@ def _run(args: argparse.Namespace, prepared: Prepared, labels: dict[str, Json], 
         records = records_of(prepared.place, session)
         left = _left(prepared, records)
         part = sessions.last_part(records) + 1
-        finished = not left or _conduct(prepared, left, session, part, labels, scratch)
+        finished = not left or _conduct(prepared, left, session, part, labels, folder)
         records = records_of(prepared.place, session)
     finally:
         lock.close()
@@ -197,7 +195,7 @@ def _nothing_to_resume(args: argparse.Namespace, prepared: Prepared, known: Sequ
 
 
 def _conduct(
-    prepared: Prepared, left: Sequence[Turn], session: str, part: int, labels: dict[str, Json], scratch: str
+    prepared: Prepared, left: Sequence[Turn], session: str, part: int, labels: dict[str, Json], folder: str
 ) -> bool:
     """Run what is left. False when it was interrupted."""
     setting = conduct.Setting(
@@ -206,7 +204,7 @@ def _conduct(
         part=part,
         shard=prepared.shard,
         labels=labels,
-        scratch=scratch,
+        scratch=folder,
         guard_bytes=prepared.guard_bytes,
     )
     for line in (*prepared.notes, *prepared.left_out):
