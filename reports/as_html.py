@@ -28,7 +28,7 @@ from proofcost.reports.entries import (
 )
 from proofcost.reports.inert import inert_outside
 from proofcost.reports.inline_svg import inline
-from proofcost.reports.terms import TERMS, terms_of
+from proofcost.reports.terms import key_of, terms_of
 from proofcost.reports.whisker import SPACER, span_of, whisker
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _table(table: Table, name: str) -> dict[str, object]:
             shown(one.title),
             "number" if _sorts_by_number(entries, is_figures(one)) else "text",
             one.unit,
-            one.term if one.term in TERMS else None,
+            key_of(one.term),
         )
         for one, entries in zip(table.columns, columns, strict=True)
     ]
