@@ -97,11 +97,13 @@ def _growth(
 ) -> None:
     try:
         from proofcost.reports import growth_table
-        from proofcost.reports.growth import growths
+        from proofcost.reports.growth import growths, without_cost
 
         wall = growths(records, WALL, "ns", floor_ns)
         memory = growths(records, MEMORY, "bytes", None)
-        growth_table.render([("wall", "ns", wall), ("memory", "bytes", memory)], console, floor_ns)
+        growth_table.render(
+            [("wall", "ns", wall), ("memory", "bytes", memory)], console, floor_ns, without_cost(records)
+        )
         if output is not None:
             from proofcost.reports.growth_chart import draw
 

@@ -9,7 +9,7 @@ from proofcost.harness.merged import Record
 from proofcost.reports import growth_chart
 from proofcost.reports.bench_cells import MEMORY, WALL
 from proofcost.reports.document import Column, Entry, Estimate, Missing, Picture, Section, Table
-from proofcost.reports.growth import Growth, growths
+from proofcost.reports.growth import Growth, growths, without_cost
 
 FIGURES = (("wall", "ns", WALL), ("memory", "bytes", MEMORY))
 
@@ -17,7 +17,7 @@ FIGURES = (("wall", "ns", WALL), ("memory", "bytes", MEMORY))
 def growth_section(records: Sequence[Record], floor: int | None) -> Section:
     """Needs scipy; the pictures are drawn when somebody wants them."""
     found = {name: growths(records, pick, unit, floor if unit == "ns" else None) for name, unit, pick in FIGURES}
-    blocks: list[Table | Picture] = [_table(found)]
+    blocks: list[Table | Picture] = [_table(found, without_cost(records))]
     for name, unit, _ in FIGURES:
         width, height = growth_chart.inches(found[name])
         blocks.append(
@@ -34,7 +34,7 @@ def growth_section(records: Sequence[Record], floor: int | None) -> Section:
     return Section("Growth", blocks)
 
 
-def _table(found: dict[str, list[Growth]]) -> Table:
+def _table(found: dict[str, list[Growth]], left_out: Sequence[str]) -> Table:
     order = {growth.family: at for at, growth in reversed(list(enumerate(found["wall"])))}
     rows: list[tuple[int, str, int, list[Entry]]] = []
     for at, (name, unit, _) in enumerate(FIGURES):
@@ -54,6 +54,7 @@ def _table(found: dict[str, list[Growth]]) -> Table:
             Column("bends", "where it bends: exponent at the largest n"),
         ],
         rows=[row for _, _, _, row in sorted(rows, key=lambda one: one[:3])],
+        notes=[f"left out: {line}" for line in left_out],
     )
 
 

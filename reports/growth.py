@@ -58,6 +58,17 @@ def growths(records: Iterable[Record], pick: Pick, unit: str, floor: int | None)
     return [_growth(kernel, family, group, pick, unit, floor) for (family, kernel), group in families.items()]
 
 
+def without_cost(records: Iterable[Record]) -> list[str]:
+    """The sizes that a kernel did not come to the end of in most repetitions, other than at its time limit."""
+    lines = []
+    for cell in cells(records):
+        mute = {one: count for one, count in cell.verdicts.items() if one not in (*ENDS, Verdict.TIMEOUT)}
+        if sum(mute.values()) * 2 > len(cell.records):
+            how = ", ".join(f"{count} {one.value}" for one, count in mute.items())
+            lines.append(f"{cell.key.kernel} on {cell.key.work}: {how} of {len(cell.records)}")
+    return lines
+
+
 def _growth(kernel: str, family: str, group: list[Cell], pick: Pick, unit: str, floor: int | None) -> Growth:
     sizes: list[float] = []
     costs: list[float] = []

@@ -18,8 +18,13 @@ RIGHT = (3, 4, 5, 6, 7)
 LEAST = {0: 10, 1: 8}
 
 
-def render(found: Sequence[tuple[str, str, Sequence[Growth]]], console: Console, floor_ns: int | None) -> None:
-    """Print the growths of each figure: (its name for people, its unit, the growths)."""
+def render(
+    found: Sequence[tuple[str, str, Sequence[Growth]]],
+    console: Console,
+    floor_ns: int | None,
+    left_out: Sequence[str] = (),
+) -> None:
+    """Print the growths of each figure: (name for people, unit, growths). `left_out`: sizes that have no cost."""
     ascii_only = is_ascii(console)
     by_family: dict[str, list[tuple[str, str, Growth]]] = {}
     for figure, unit, growths in found:
@@ -53,6 +58,8 @@ def render(found: Sequence[tuple[str, str, Sequence[Growth]]], console: Console,
             )
         for line in reasons:
             write_note(console, f"no exponent: {line}")
+        for line in left_out:
+            write_note(console, f"left out: {inert_outside(line, 200, ascii_only)}")
 
 
 def _cells(figure: str, unit: str, growth: Growth, ascii_only: bool) -> list[str]:

@@ -12,7 +12,7 @@ from rich.console import Console
 from proofcost.harness.merged import Record
 from proofcost.reports import calibration, contention, growth_table
 from proofcost.reports.bench_cells import MEMORY, WALL
-from proofcost.reports.growth import Growth, Point, growths
+from proofcost.reports.growth import Growth, Point, growths, without_cost
 from proofcost.reports.growth_chart import draw
 
 S = 10**9
@@ -83,6 +83,21 @@ def test_out_of_memory_bounds_memory_and_says_nothing_of_time() -> None:
     assert memory.points[-1] == Point(8, 10**9, censored=True)
     (wall,) = growths(records, WALL, "ns", None)
     assert [point.n for point in wall.points] == [1, 2, 4]
+
+
+def test_a_size_at_which_a_kernel_crashed_is_said() -> None:
+    records = sizes({n: n * S for n in (1, 2, 4)})
+    records += [stopped(8, "crashed", {}, at) for at in range(2)]
+    records += [stopped(16, "time_limit", {"timeout_ns": 9 * S}, 5)]
+    assert without_cost(records) == ["a on f:8: 2 crashed of 2"]
+    shown, file = console()
+    growth_table.render([("wall", "ns", growths(records, WALL, "ns", None))], shown, 1000, without_cost(records))
+    assert "left out: a on f:8: 2 crashed of 2" in file.getvalue()
+
+
+def test_the_null_program_has_a_floor_and_no_growth() -> None:
+    records = [*sizes({n: n * S for n in (1, 2, 4)}), *sizes(dict.fromkeys((1, 2, 4), 5), "n", convention="null")]
+    assert [one.kernel for one in growths(records, WALL, "ns", None)] == ["a"]
 
 
 def test_of_a_size_that_was_stopped_now_and_then_the_median_is_known() -> None:

@@ -132,8 +132,10 @@ def make_page(store: Path, out: Path) -> int:
     found = {name: sessions.records_of(str(store), newest.get(f"campaign-{name}", "-")) for name in campaign.PARTS}
     if not any(found.values()):
         return wrong(f"no records of a campaign in {store}")
-    for path in campaign_page.write(campaign.document(found), out):
+    document = campaign.document(found)
+    for path in campaign_page.write(document, out):
         print(path)
+    print(f"campaign: {document.answer}", file=sys.stderr)
     return DONE
 
 
