@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from proofcost.reports.document import Bound, Document, Entry, Estimate, Missing, Picture, Table
-from proofcost.reports.entries import DIGITS, rows_of
+from proofcost.reports.entries import rounded, rows_of
 
 SCHEMA = "proofcost.document/1"
 
@@ -52,12 +52,8 @@ def entry_json(entry: Entry) -> Any:
     if isinstance(entry, Missing):
         return {"missing": entry.reason}
     if isinstance(entry, Bound):
-        return {"at_least" if entry.at_least else "at_most": _number(entry.value)}
+        return {"at_least" if entry.at_least else "at_most": rounded(entry.value)}
     if isinstance(entry, Estimate):
-        low, high = (None if end is None else _number(end) for end in (entry.low, entry.high))
-        return {"value": _number(entry.value), "low": low, "high": high, "confidence": _number(entry.confidence)}
-    return entry if isinstance(entry, str | bool) else _number(entry)
-
-
-def _number(value: float) -> int | float:
-    return value if isinstance(value, int) else float(f"{value:.{DIGITS}g}")
+        low, high = (None if end is None else rounded(end) for end in (entry.low, entry.high))
+        return {"value": rounded(entry.value), "low": low, "high": high, "confidence": rounded(entry.confidence)}
+    return entry if isinstance(entry, str | bool) else rounded(entry)

@@ -5,6 +5,7 @@ What does not fit is left out from the least important end, and how much was lef
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -36,6 +37,7 @@ _MARKUP = {
 _ESCAPED = "\\`*_[]|#~$"
 _AT_START = ("-", "+", "=")
 """A list or a heading, where a line begins so."""
+_ORDERED = re.compile(r"^(\d{1,9})([.)])")
 
 
 @dataclass(slots=True)
@@ -139,4 +141,5 @@ def safe(text: str, limit: int | None) -> str:
         shown = shown.replace(char, f"\\{char}") if char in shown else shown
     for char, instead in _MARKUP.items():
         shown = shown.replace(char, instead)
+    shown = _ORDERED.sub(r"\1\\\2", shown)
     return f"\\{shown}" if shown.startswith(_AT_START) else shown

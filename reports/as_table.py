@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from proofcost.reports.document import Bound, Column, Entry, Estimate, Missing, Table
-from proofcost.reports.entries import digits, is_figures, rows_of
+from proofcost.reports.entries import digits, is_figures, rounded, rows_of
 from proofcost.reports.inert import inert_outside
 
 INT64 = 2**63
@@ -155,4 +155,6 @@ def _typed(column: Flat) -> list[Plain]:
         isinstance(value, int) and -INT64 <= value < INT64 for value in values
     ):
         return column.values
-    return [None if value is None else float(f"{float(value):.15g}") for value in column.values]
+    return [
+        None if value is None else float(value if isinstance(value, str) else rounded(value)) for value in column.values
+    ]

@@ -69,7 +69,15 @@ def number_of(entry: Entry) -> int | float | None:
 
 def digits(value: float) -> str:
     """A number in full: integers exact, floats to 15 digits."""
-    return str(value) if isinstance(value, int) else f"{value:.{DIGITS}g}"
+    if isinstance(value, int):
+        return str(value)
+    short = f"{value:.{DIGITS}g}"
+    return short if math.isfinite(float(short)) else repr(value)  # the largest would round up beyond all
+
+
+def rounded(value: float) -> int | float:
+    """The number that `digits` writes."""
+    return value if isinstance(value, int) else float(digits(value))
 
 
 def is_figures(column: Column) -> bool:
