@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 KINDS = {
     "kernels": "which kernel: what each costs on each submission, what it solves, how it ends",
+    "submissions": "under one kernel: who solved what, at which cost, and who is ahead as far as noise tells",
+    "history": "since when: between which two commits (or versions) a cost changed, and by how much",
+    "hosts": "what one host class costs against another, what differs, what a work would cost where it never ran",
+    "noise": "can the figures be trusted: false alarms of a thing with itself, the floor, steal, drift",
 }
 """Kind -> what it answers; in the order of a folder's home page."""
 
@@ -103,6 +107,8 @@ def main(args: argparse.Namespace) -> int:
         return _put(documents, args.output)
     except (UsageError, ReportError, DataError, WhereError, UnlikeError, OutputError) as error:
         return _say(str(error), USAGE)
+    except BrokenPipeError:
+        raise  # who reads has seen enough: `guarded` knows
     except OSError as error:
         if error.filename is None and error.errno is None:
             raise

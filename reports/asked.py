@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from proofcost.reports.dataset import Data, open_data
+from proofcost.reports.dataset import VIEW, Data, open_data
 from proofcost.reports.inert import inert_outside
 from proofcost.reports.units import plural
 from proofcost.reports.where import Where, parse
@@ -39,3 +39,18 @@ def ask(paths: Sequence[str], conditions: list[str], since: str | None, pool: Se
         lines = plural(len(data.problems), "line or file", "lines and files")
         said.append(f"all but {lines} that hold no record; `proofcost log` tells which")
     return Asked(data, where, tuple(pool), tuple(said))
+
+
+def nothing(data: Data, where: Where) -> str:
+    """Why nothing can be reported of these records: there is none, or none came to an end, or none tells its host."""
+    query = f"""
+        SELECT count(*), count(host_class), count(*) FILTER (WHERE outcome = 'exited') FROM {VIEW}
+        WHERE ({where.sql}) AND NOT coalesce(warmup, false)"""
+    records, told, exited = data.connection.execute(query, where.parameters).fetchall()[0]
+    if not records:
+        return "there is no record to report on; look at --where and --since, or name other data"
+    if not exited:
+        return f"no run came to an end of its own, of {plural(records, 'run')}: there is no cost"
+    if not told:
+        return f"no run tells its host class, of {plural(records, 'run')}: imported ones often do not"
+    return f"no run of {plural(records, 'run')} has a figure to report on"

@@ -1,0 +1,26 @@
+"""`proofcost report noise`: its options, and how it is made."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from proofcost.reports.asked import Asked
+    from proofcost.reports.document import Document
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """None of its own: `--where` chooses works and hosts."""
+
+
+def make(asked: Asked, args: argparse.Namespace) -> Document:
+    """Make the report."""
+    from proofcost.reports.asked import ReportError, nothing
+    from proofcost.reports.noise import document
+    from proofcost.reports.noise_data import noise_found
+
+    found = noise_found(asked.data, asked.where, asked.said)
+    if not found.host_classes:
+        raise ReportError(nothing(asked.data, asked.where))
+    return document(found)
