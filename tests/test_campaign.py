@@ -1,13 +1,15 @@
 """The campaign: what its page says of records made by hand, and that its suites and its command hold together."""
 
+import importlib.util
 import os
 import subprocess
 import sys
 import zlib
 from pathlib import Path
+from types import ModuleType
 
 import pytest
-from benching import PATIENCE_S, PROOFCOST, export, record, script
+from benching import PATIENCE_S, PROOFCOST, record, script
 from fixtures import made
 
 from proofcost.bench_suites import families, registry, suite
@@ -180,18 +182,45 @@ def test_a_wrong_call_says_what_is_missing(repo: Path, tmp_path: Path, words: tu
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
 
 
-@pytest.mark.slow
-def test_a_rehearsal_runs_all_parts_and_makes_the_page(repo: Path, tmp_path: Path) -> None:
-    """Two kernels that say yes to everything: half of the twins are accepted, and that is what the page begins with."""
+def loaded(repo: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("campaign_run", repo / "docs/campaign/run.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclasses ask for it
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_parts_take_every_kernel_in_the_sandbox_and_every_twin(repo: Path) -> None:
+    found = {part.name: part.words for part in loaded(repo).parts(["a=./a", "b=./b"], Path("x"), "bwrap", False)}
+    assert list(found) == ["calibration", "aa", "twins", "exports", "growth"]
+    assert all(words[words.index("--sandbox") + 1] == "bwrap" for words in found.values())
+    assert [("a=./a" in words, "b=./b" in words) for words in found.values()] == [
+        (False, False),
+        (True, False),
+        *[(True, True)] * 3,
+    ]
+    specs = {word.partition(":")[0] for word in found["twins"] if ":" in word}
+    assert specs == set(families.names())
+    assert "--on" not in found["growth"]
+    assert set(loaded(repo).parts(["a=./a"], Path("x"), "none", True)[4].words) > {"-r", "1"}
+
+
+def test_a_part_runs_once_and_the_page_is_made_of_its_records(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = loaded(repo)
+    monkeypatch.chdir(tmp_path)
     script(tmp_path / "yes", "#!/bin/sh\nexit 0\n")
-    export(tmp_path / "exports" / "accept" / "one.ndjson")
-    export(tmp_path / "exports" / "reject" / "two.ndjson", "church-reject:8")
-    words: tuple[str | Path, ...] = ("nanoda=./yes", "--exports", tmp_path / "exports", "--sandbox", "none", "--quick")
-    done = run_campaign(repo, tmp_path, *words)
-    assert done.returncode == 1, done.stderr
+    words = (str(repo / "docs/campaign/twins.toml"), "nanoda=./yes", "--on", "many:5", "--on", "many-reject:5")
+    part = run.Part("twins", (*words, "--sandbox", "none"))
+    assert [run.run(part, tmp_path / "store"), run.run(part, tmp_path / "store")] == [1, 1]
+    files = list((tmp_path / "store" / "sessions").glob("*/*-*.jsonl"))
+    assert len(files) == 2 * 2, "all was done: nothing ran a second time"
+    capfd.readouterr()
+    assert run.make_page(tmp_path / "store", tmp_path) == 0
+    assert "campaign: nanoda ACCEPTS WHAT MUST BE REJECTED (many-reject:5)." in capfd.readouterr().err
     text = (tmp_path / "campaign.md").read_text()
-    assert "**nanoda ACCEPTS WHAT MUST BE REJECTED (app-deep-reject:" in text
-    assert "not in it" not in text
-    again = run_campaign(repo, tmp_path, *words)
-    assert again.returncode == 1
-    assert (tmp_path / "campaign.md").read_text() == text, "all was done: nothing ran a second time"
+    assert "**nanoda ACCEPTS WHAT MUST BE REJECTED (many-reject:5).**" in text
+    assert "not in it, for lack of records: calibration, exports, growth, aa" in text
