@@ -181,11 +181,11 @@ Row = dict[str, Any]
 
 def rows(records: Sequence[Record]) -> list[Row]:
     """A row for each record (of any sessions), in their order, without `events`."""
-    subjects = {session: _subject(group) for session, group in by_session(records).items()}
-    return [_row(record, subjects[record.session]) for record in records]
+    subjects = {session: subject_of(group) for session, group in by_session(records).items()}
+    return [{**started_part(record, subjects[record.session]), **finished_part(record)} for record in records]
 
 
-def _subject(records: tuple[Record, ...]) -> str | None:
+def subject_of(records: Sequence[Record]) -> str | None:
     """What one judge run checked."""
     for record in records:
         if record.labels.get("subject"):
@@ -225,12 +225,12 @@ def _integer(holder: dict[str, Any], name: str) -> int | None:
     return found if type(found) is int else None
 
 
-def _row(record: Record, subject: str | None) -> Row:
-    started, finished = record.started, record.finished or {}
+def started_part(record: Record, subject: str | None) -> Row:
+    """The columns that tell what a call was and, of its end, only how that is to be read. `subject`: its session's."""
+    started = record.started
     bench, ids, outcome = _object(started, "bench"), _object(started, "ids"), record.outcome or {}
     workload, limits, kernel = _object(bench, "workload"), _object(started, "limits"), _object(started, "kernel")
     host, meter, sandbox = _object(started, "host"), _object(started, "meter"), _object(started, "sandbox")
-    cost = _object(finished, "meter_cost")
     inputs = started.get("inputs")
     sizes = [_integer(one, "size_bytes") for one in inputs] if type(inputs) is list else []
     row: Row = {
@@ -269,23 +269,32 @@ def _row(record: Record, subject: str | None) -> Row:
         "place": _integer(ids, "order"),
         "iteration": _integer(ids, "iteration"),
         "warmup": _boolean(ids.get("warmup")),
-        "outcome": _text(outcome, "kind") or "incomplete",
-        "exit_code": _integer(outcome, "code"),
-        "signal": _integer(outcome, "signal"),
-        "cause": _text(outcome, "cause"),
         "verdict": _verdict(outcome, _object(bench, "exit_codes")),
         "memory_limit_bytes": _least(
             _integer(limits, "memory_limit_bytes"), _integer(_object(limits, "cgroup_memory_bytes"), "value")
         ),
         "time_limit_ns": _integer(limits, "timeout_ns"),
         "input_bytes": _integer(workload, "size_bytes") or _sum(sizes),
-        "stragglers": _integer(_object(finished, "stragglers"), "count"),
         "beside": len(record.beside),
+        "covariates": _integers_of(bench.get("covariates")),
+        "labels": record.labels or None,
+    }
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def finished_part(record: Record) -> Row:
+    """The columns that `finished` and `settled` fill, whatever was started."""
+    finished, outcome = record.finished or {}, record.outcome or {}
+    cost = _object(finished, "meter_cost")
+    row: Row = {
+        "outcome": _text(outcome, "kind") or "incomplete",
+        "exit_code": _integer(outcome, "code"),
+        "signal": _integer(outcome, "signal"),
+        "cause": _text(outcome, "cause"),
+        "stragglers": _integer(_object(finished, "stragglers"), "count"),
         "faults": len(finished.get("faults") or ()),
         "meter_before_ns": _integer(cost, "before_ns"),
         "meter_after_ns": _integer(cost, "after_ns"),
-        "covariates": _integers_of(bench.get("covariates")),
-        "labels": record.labels or None,
     }
     disturbance = _object(finished, "host_disturbance")
     for name, column in _DISTURBANCE_COLUMNS.items():

@@ -2,26 +2,40 @@
 
 What can be handed over: a store, a folder of Parquet files, one Parquet file, a session's folder, a `.jsonl` file. A
 record that stands in several of them counts once; the Parquet copy stands for it.
+
+A store's sessions are read one by one, and kept as rows with their lines folded (folding.py): some 2 kB a record, not
+60. More than `HELD_ROWS` of them go to a temporary file, which goes when the process does. `events` is made of the
+forms only for a query that asks for it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from proofcost.harness.columns import rows
+from proofcost.harness.columns import NAMES, Row
 from proofcost.harness.decode import Problem
-from proofcost.harness.reading import read_store
-from proofcost.reports import declarations, parquet
-from proofcost.reports.compaction import events_of
-from proofcost.reports.fast_decode import decode
+from proofcost.harness.derive import shared_hosts
+from proofcost.harness.merged import Record
+from proofcost.reports import declarations, ordinary, parquet
+from proofcost.reports.compaction import any_rows
+from proofcost.reports.folding import FOLDED_FROM, unfolded
 
 VIEW = "records"
+HELD_ROWS = 50_000
+_TABLE_ROWS = 2000
+_UNFOLD = "proofcost_unfold"
+_TYPES = {pa.string(): "VARCHAR", pa.int64(): "BIGINT", pa.bool_(): "BOOLEAN", parquet.FORM: "VARCHAR"}
+_SQL_TYPES = {field.name: _TYPES[field.type] for field in parquet.FOLDED}
+_spools: list[tempfile.TemporaryDirectory[str]] = []
+"""Kept until the process ends: whoever asks holds a connection, and nobody says when it is done with."""
 
 
 class DataError(Exception):
@@ -62,17 +76,51 @@ def open_data(paths: Sequence[str | os.PathLike[str]]) -> Data:
         journals.append(str(path))
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
+    struct = duckdb.struct_type({name: _SQL_TYPES[name] for name in _FOLDED_FROM})
+    create_function: Any = connection.create_function  # its stubs know no Arrow function
+    create_function(_UNFOLD, _unfold, [struct], "VARCHAR", type="arrow", null_handling="special")
     sources = ["SELECT * FROM journal"]
     if files:
-        _open_files(connection, list(files), len(paths) > 1)
+        open_files(connection, list(files), len(paths) > 1)
         sources.append("SELECT * FROM compacted")
-    problems, table = _journals(journals, connection if files else None)
-    connection.register("journal", table)
+    journal = _Journal(connection, _known(connection) if files and journals else set())
+    for one in journals:
+        journal.read(one)
+    journal.finish()
     connection.execute(f"CREATE VIEW {VIEW} AS {' UNION ALL BY NAME '.join(sources)}")
-    return Data(connection, problems, len(files), table.num_rows, declarations.read(paths), tuple(map(str, paths)))
+    return Data(
+        connection, journal.problems, len(files), journal.count, declarations.read(paths), tuple(map(str, paths))
+    )
 
 
-def _open_files(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], several: bool) -> None:
+_FOLDED_FROM = tuple(dict.fromkeys((*FOLDED_FROM, "events")))
+
+
+def _unfold(rows: pa.ChunkedArray) -> pa.Array:
+    """What DuckDB calls for `events`."""
+    parts = rows.chunks if isinstance(rows, pa.ChunkedArray) else [rows]
+    made: list[str | None] = []
+    for part in parts:
+        made += unfolded({name: part.field(name).to_pylist() for name in _FOLDED_FROM})
+    return pa.array(made, pa.string())
+
+
+def _selected(there: set[str]) -> str:
+    """The columns of `records`, of a source that has `there`."""
+    names = [f'"{name}"' if name in there else f'NULL::{_SQL_TYPES[name]} AS "{name}"' for name in NAMES]
+    if "form_started" in there:
+        gaps = ", ".join(
+            f'"{name}" := ' + (f'"{name}"' if name in there else f"NULL::{_SQL_TYPES[name]}") for name in _FOLDED_FROM
+        )
+        names[names.index('"events"')] = f'{_UNFOLD}(struct_pack({gaps})) AS "events"'
+    return ", ".join(names)
+
+
+def _known(connection: duckdb.DuckDBPyConnection) -> set[str]:
+    return {str(row[0]) for row in connection.execute("SELECT record FROM compacted").fetchall()}
+
+
+def open_files(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], several: bool) -> None:
     """Parquet files as the view `compacted`. `several`: they come from places that may hold copies of each other."""
     names = ", ".join("'" + str(path).replace("'", "''") + "'" for path in files)
     scan = f"SELECT * FROM read_parquet([{names}], union_by_name = true, hive_partitioning = false)"
@@ -83,7 +131,7 @@ def _open_files(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], se
         count = f"SELECT count(*) - count(DISTINCT record) FROM ({scan})"
         if several and connection.execute(count).fetchall()[0][0]:
             scan += " QUALIFY row_number() OVER (PARTITION BY record) = 1"
-        connection.execute(f"CREATE VIEW compacted AS {scan}")
+        connection.execute(f"CREATE VIEW compacted AS SELECT {_selected(columns)} FROM ({scan})")
     except duckdb.Error as error:
         raise DataError(f"{str(error).splitlines()[0][:300]}; move that file away") from None
 
@@ -95,20 +143,78 @@ def _holds_journals(folder: Path) -> bool:
     return not ((folder / "parquet").is_dir() or any(folder.glob("day=*")) or any(folder.glob("*.parquet")))
 
 
-def _journals(paths: Sequence[str], compacted: duckdb.DuckDBPyConnection | None) -> tuple[list[Problem], pa.Table]:
+class _Journal:
     """The records of journals that stand in none of the Parquet files."""
-    problems: list[Problem] = []
-    known: set[str] = set()
-    tables = [parquet.table_of([])]
-    if paths and compacted is not None:
-        known = {str(row[0]) for row in compacted.execute("SELECT record FROM compacted").fetchall()}
-    for path in paths:
-        read = read_store(path, decode)
-        problems += read.problems
-        made = []
-        for row, record in zip(rows(read.records), read.records, strict=True):
-            if row["record"] not in known:
-                known.add(row["record"])
-                made.append({**row, "events": events_of(record)})
-        tables.append(parquet.table_of(made))
-    return problems, pa.concat_tables(tables)
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, known: set[str]) -> None:
+        self.problems: list[Problem] = []
+        self.count = 0
+        self._connection, self._known = connection, known
+        self._rows: list[Row] = []
+        self._tables: list[pa.Table] = []
+        self._files: list[str] = []
+        self._boots: dict[tuple[str, str], list[int]] = {}
+
+    def read(self, path: str) -> None:
+        """Take in what stands below a path."""
+        for part in _parts(path):
+            made = ordinary.rows_of(part, float("inf")) if os.path.isdir(part) and part != path else None
+            if made is None:
+                made = any_rows(part, self.problems)
+            for row in made:
+                self._boot(row)
+                if row["record"] not in self._known:
+                    self._known.add(row["record"])
+                    self._rows.append(row)
+            if len(self._rows) >= _TABLE_ROWS:
+                self._gather()
+
+    def _boot(self, row: Row) -> None:
+        if row.get("host") and row.get("boot") and "started_ns" in row:
+            start = row["started_ns"]
+            end = start + row.get("wall_command", 0)
+            span = self._boots.setdefault((row["host"], row["boot"]), [start, end])
+            span[:] = min(span[0], start), max(span[1], end)
+
+    def _gather(self) -> None:
+        self._tables.append(parquet.table_of(self._rows, parquet.FOLDED))
+        self.count += len(self._rows)
+        self._rows = []
+        if sum(table.num_rows for table in self._tables) >= HELD_ROWS:
+            if not self._files:
+                _spools.append(tempfile.TemporaryDirectory(prefix="proofcost-"))
+            self._files.append(f"{_spools[-1].name}/{len(self._files)}.parquet")
+            parquet.write(Path(self._files[-1]), pa.concat_tables(self._tables).unify_dictionaries())
+            self._tables = []
+
+    def finish(self) -> None:
+        """Make the view `journal`."""
+        self._gather()
+        self._connection.register("held", pa.concat_tables(self._tables).unify_dictionaries() if self._tables else None)
+        scans = ["SELECT * FROM held"]
+        if self._files:
+            names = ", ".join("'" + name.replace("'", "''") + "'" for name in self._files)
+            scans.append(f"SELECT * FROM read_parquet([{names}])")
+        union = " UNION ALL BY NAME ".join(scans)
+        columns = _selected(set(parquet.FOLDED.names))
+        self._connection.execute(f"CREATE VIEW journal AS SELECT {columns} FROM ({union})")
+        self.problems += shared_hosts(_moments(self._boots))
+
+
+def _moments(boots: dict[tuple[str, str], list[int]]) -> Iterator[Record]:
+    """Each boot's span as two records, which is all that `shared_hosts` looks at."""
+    for (host, boot), span in boots.items():
+        for moment in span:
+            started = {"host": {"instance": host, "boot_id": boot}, "clocks": {"realtime_ns": moment}}
+            yield Record("", "", started, None, None, "")
+
+
+def _parts(path: str) -> Iterator[str]:
+    """A store's sessions one by one, for memory's sake; anything else as it is."""
+    sessions = os.path.join(path, "sessions")
+    if not os.path.isdir(sessions):
+        yield path
+        return
+    with os.scandir(sessions) as entries:
+        found = sorted(entry.path for entry in entries)
+    yield from found

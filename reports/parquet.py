@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,36 +17,71 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from proofcost.harness.columns import COLUMNS, Kind, Row
+from proofcost.reports.folding import FOLDED_FROM, FORMS, NUMBER_GAPS, TEXT_GAPS, unfolded
 
+FORM = pa.dictionary(pa.int32(), pa.string())
 _TYPES = {Kind.TEXT: pa.string(), Kind.JSON: pa.string(), Kind.INT: pa.int64(), Kind.BOOL: pa.bool_()}
 SCHEMA = pa.schema([(column.name, _TYPES[column.kind]) for column in COLUMNS])
+FOLDED = pa.schema(
+    [
+        *SCHEMA,
+        *((name, FORM) for name in FORMS),
+        *((name, pa.int64()) for name in NUMBER_GAPS),
+        *((name, pa.string()) for name in TEXT_GAPS),
+    ]
+)
+"""Of files that compaction writes: `events` is null where the record's lines are folded (folding.py)."""
 _JSON = {column.name for column in COLUMNS if column.kind is Kind.JSON}
-_LEVEL = 9
+_LEVEL = 3
+_READ_ROWS = 1000
 _GROUP_ROWS = 100_000
+_FORMS_BYTES = 256 << 20
+"""Forms stand once for all rows that have them, however long they are together."""
 _UNIQUE = ("record", "events")
 """Every row has its own: a dictionary would only double them."""
 
 
-def table_of(rows: Sequence[Row]) -> pa.Table:
-    """An Arrow table of rows. Raises ArrowException (an integer above 64 bits, a value of another kind)."""
+def table_of(rows: Sequence[Row], schema: pa.Schema = SCHEMA, keys: Sequence[str] = ()) -> pa.Table:
+    """An Arrow table of rows. `keys`: those of each of them, in this order, if they are all alike.
+
+    Raises ArrowException (an integer above 64 bits, a value of another kind).
+    """
     columns = []
-    known = set().union(*rows)
-    for field in SCHEMA:
+    known = set(keys) or set().union(*rows)
+    whole = dict(zip(keys, zip(*[row.values() for row in rows], strict=True), strict=True)) if keys else {}
+    for field in schema:
         if field.name not in known:
             columns.append(pa.nulls(len(rows), field.type))
             continue
-        values = [row.get(field.name) for row in rows]
+        values = whole[field.name] if whole else [row.get(field.name) for row in rows]
         if field.name in _JSON:
-            values = [None if value is None else orjson.dumps(value, option=orjson.OPT_SORT_KEYS) for value in values]
-        columns.append(pa.array(values, field.type))
-    return pa.Table.from_arrays(columns, schema=SCHEMA)
+            values = [_as_json(value) for value in values]
+        columns.append(_forms(values) if field.type == FORM else pa.array(values, field.type))
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
+def _as_json(value: Any) -> bytes | None:
+    """A JSON column's text. Bytes are JSON already."""
+    return value if value is None or type(value) is bytes else orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def _forms(values: Sequence[str | None]) -> pa.DictionaryArray:
+    """Texts of which most are the same."""
+    places: dict[str | None, int | None] = dict(zip(values, range(len(values)), strict=True))
+    places.pop(None, None)
+    places = {text: number for number, text in enumerate(places)}
+    indices = pa.array([places.get(value) for value in values], pa.int32())
+    return pa.DictionaryArray.from_arrays(indices, pa.array(places, pa.string()))
+
+
+_INTEGERS = [field.name for field in FOLDED if field.type == pa.int64()]
 _SETTINGS = {
     "compression": "zstd",
     "compression_level": _LEVEL,
-    "use_dictionary": [name for name in SCHEMA.names if name not in _UNIQUE],
-    "column_encoding": {"record": "DELTA_BYTE_ARRAY"},
+    "use_dictionary": [name for name in FOLDED.names if name not in {*_UNIQUE, *_INTEGERS}],
+    "dictionary_pagesize_limit": _FORMS_BYTES,
+    # Measured beside plain, dictionary and split bytes: 19 % smaller than a dictionary, and no higher level helps.
+    "column_encoding": {**dict.fromkeys(_INTEGERS, "DELTA_BINARY_PACKED"), "record": "DELTA_BYTE_ARRAY"},
     "write_statistics": ["started_ns", "kernel", "phase", "session"],
     "store_schema": False,
 }
@@ -66,13 +102,14 @@ def write_parts(path: Path, parts: Iterator[pa.Table]) -> int:
     digests = []
     try:
         with temporary.open("wb") as file:
-            with pq.ParquetWriter(file, SCHEMA, **_SETTINGS) as writer:
-                for part in parts:
+            first = next(parts)
+            with pq.ParquetWriter(file, first.schema, **_SETTINGS) as writer:
+                for part in chain([first], parts):
                     writer.write_table(part, row_group_size=max(1, part.num_rows))
                     digests.append((part.num_rows, _digest(part)))
             file.flush()
             os.fsync(file.fileno())
-        if not _reads_back(temporary, digests):
+        if not _reads_back(temporary, first.schema, digests):
             raise CopyError(f"{path}: what was written does not read back the same; nothing was changed")
         temporary.replace(path)
     finally:
@@ -82,14 +119,14 @@ def write_parts(path: Path, parts: Iterator[pa.Table]) -> int:
     return sum(count for count, _ in digests)
 
 
-def _reads_back(path: Path, digests: list[tuple[int, bytes]]) -> bool:
-    with pq.ParquetFile(path) as file:
+def _reads_back(path: Path, schema: pa.Schema, digests: list[tuple[int, bytes]]) -> bool:
+    with pq.ParquetFile(path, read_dictionary=[name for name in FORMS if name in schema.names]) as file:
         wanted = [one for one in digests if one[0]]
         groups = [number for number in range(file.num_row_groups) if file.metadata.row_group(number).num_rows]
         if len(groups) != len(wanted):
             return False
         for number, (count, digest) in zip(groups, wanted, strict=True):
-            part = file.read_row_group(number).cast(SCHEMA)
+            part = file.read_row_group(number).cast(schema)
             if part.num_rows != count or _digest(part) != digest:
                 return False
     return True
@@ -101,7 +138,12 @@ def _digest(table: pa.Table) -> bytes:
     for column in table.columns:
         for part in column.chunks if column.num_chunks == 1 else [column.combine_chunks()]:
             made.update(_plain(pc.is_null(part)))
-            if pa.types.is_string(part.type):
+            if pa.types.is_dictionary(part.type):
+                texts = [
+                    hashlib.blake2b(text.encode(), digest_size=16).digest() for text in part.dictionary.to_pylist()
+                ]
+                made.update(b"".join([texts[place] for place in pc.drop_null(part.indices).to_pylist()]))
+            elif pa.types.is_string(part.type):
                 filled = pc.fill_null(part, "")
                 made.update(_plain(pc.binary_length(filled)))
                 offsets = np.frombuffer(filled.buffers()[1], np.int32)[filled.offset : filled.offset + len(filled) + 1]
@@ -117,8 +159,33 @@ def _plain(values: pa.Array) -> Any:
 
 
 def read(path: Path) -> pa.Table:
-    """The whole of one file. Raises OSError, ArrowException."""
-    return pq.read_table(path, partitioning=None, schema=None).cast(SCHEMA)
+    """The whole of one file, with all columns of today, those that it lacks null. Raises OSError, ArrowException."""
+    with pq.ParquetFile(path) as file:
+        folded = FORMS[0] in file.schema_arrow.names
+    with pq.ParquetFile(path, read_dictionary=FORMS if folded else None) as file:
+        table = file.read()
+    schema = FOLDED if folded else SCHEMA
+    columns = [
+        table[field.name].cast(field.type) if field.name in table.schema.names else pa.nulls(len(table), field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def batches(path: Path, columns: Sequence[str]) -> Iterator[dict[str, list[Any]]]:
+    """The rows of one file by the thousand: the named columns, and `events`, unfolded. Raises OSError, ArrowException.
+
+    Nothing of a file that has no such columns: it is somebody else's.
+    """
+    with pq.ParquetFile(path) as file:
+        there = set(file.schema_arrow.names)
+        if not {*columns, "events"} <= there:
+            return
+        needed = [*dict.fromkeys((*columns, "events", *(name for name in FOLDED_FROM if name in there)))]
+        for part in file.iter_batches(_READ_ROWS, columns=needed):
+            held = {name: part[name].to_pylist() for name in part.schema.names}
+            held["events"] = unfolded(held)
+            yield held
 
 
 def sync_folder(folder: Path) -> None:
