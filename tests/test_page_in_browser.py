@@ -13,6 +13,7 @@ from PIL import Image
 from selenium.webdriver.common.keys import Keys
 from test_charts import contrast
 
+from proofcost.reports.document import Column, Section, Table
 from proofcost.reports.writing import write, write_folder
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -69,6 +70,15 @@ def test_a_click_sorts_by_number_and_missing_stays_last_both_ways(page: Browser,
     assert page.run("return document.querySelectorAll('th[aria-sort]').length") == 1
     page.head("ratio").click()
     assert page.column(3) == ["0.990 (0.970 .. 1.010)", "1.000", "1.100 (1.050 .. 1.160)", "not measured n too small"]
+
+
+def test_figures_sort_by_what_they_are_not_by_how_they_are_written(page: Browser, tmp_path: Path) -> None:
+    figures = [10.5, -3.0, 1e-7, 0.25, 2e9, -20.0, 9]
+    table = Table("t", "t", (Column("a", "a", "count"), Column("b", "b")), [(one, str(one)) for one in figures])
+    write(small(sections=(Section("s", (table,)),)), tmp_path / "numbers.html")
+    page.open(tmp_path / "numbers.html")
+    page.head("a").click()
+    assert page.column(1) == ["-20.0", "-3.0", "1e-07", "0.25", "9", "10.5", "2000000000.0"]
 
 
 def test_the_keyboard_sorts_too_and_one_sees_where_it_is(page: Browser, pages: Path) -> None:
