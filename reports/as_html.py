@@ -38,6 +38,12 @@ if TYPE_CHECKING:
 EXTRA = "reports"
 """The extra that brings `jinja2`."""
 
+WIDTHS = (8, 16, 24, 32)
+"""Of columns of texts, in characters; page.css has a class for each."""
+
+SHORT = 14
+"""Longest title that stands on one line with its mark, in characters."""
+
 TEXT = 2000
 """Longest text anywhere in a page, in characters."""
 
@@ -60,6 +66,7 @@ class Head:
     """number or text: what it sorts by."""
     unit: str | None
     term: str | None
+    classes: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +170,7 @@ def _table(table: Table, name: str) -> dict[str, object]:
             "number" if _sorts_by_number(entries, is_figures(one)) else "text",
             one.unit,
             key_of(one.term),
+            ("number" if is_figures(one) else _width(entries)) + (" short" if len(one.title) <= SHORT else ""),
         )
         for one, entries in zip(table.columns, columns, strict=True)
     ]
@@ -176,6 +184,12 @@ def _table(table: Table, name: str) -> dict[str, object]:
     said = confidences(table)
     notes = [*map(shown, table.notes), *([f"Intervals in parentheses: {said} confidence."] if said else [])]
     return {"id": name, "title": shown(table.title), "columns": heads, "rows": made, "notes": notes}
+
+
+def _width(entries: Sequence[Entry]) -> str:
+    """Class for the room that a column of texts has at least: names are not broken where they need not be."""
+    longest = max((len(entry_text(entry, None)) for entry in entries), default=0)
+    return f"w{next((size for size in WIDTHS if longest <= size), WIDTHS[-1])}"
 
 
 def _has_interval(entries: Sequence[Entry]) -> bool:

@@ -118,6 +118,9 @@ def _table(table: Table, number: int) -> Iterable[Piece]:
     rows = list(rows_of(table))
     for place, at in enumerate(first_rows(table, None)):
         rank = _MARKED if at in table.marked else _ROWS if table.lead is None or place < table.lead else _NEVER
+        if rank == _NEVER:  # only counted
+            yield Piece("", rank, number)
+            continue
         cells = [_cell(entry, column.unit) for entry, column in zip(rows[at], table.columns, strict=True)]
         yield Piece(f"| {' | '.join(cells)} |", rank, number)
     said = confidences(table)

@@ -170,7 +170,7 @@ def profile(axes: Axes, kernels: Sequence[Factors]) -> None:
     axes.yaxis.set_major_formatter(PercentFormatter(1))
     axes.set_ylabel("share of problems solved")
     axes.grid(visible=True, axis="y", linewidth=0.4, color=GREY, alpha=0.4)
-    axes.legend(loc="lower right")
+    axes.legend(loc="best")
 
 
 def scatter(

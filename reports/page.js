@@ -4,6 +4,9 @@
 // Rows beyond these are in the table once somebody scrolls to them, or prints.
 const CHUNK = 200;
 
+// With fewer rows everything is seen at once.
+const FILTERED_FROM = 4;
+
 const SCALES = {
   ns: 1, us: 1e3, "µs": 1e3, ms: 1e6, s: 1e9, min: 60e9, h: 3600e9,
   b: 1, kb: 1e3, mb: 1e6, gb: 1e9, tb: 1e12, k: 1e3, m: 1e6, g: 1e9, t: 1e12, "%": 0.01, "/s": 1, "": 1,
@@ -66,7 +69,7 @@ class DataTable {
     this.scroll = table.closest(".scroll");
     this.name = table.caption.textContent;
     this.heads.forEach((head, at) => this.makeSortable(head, at));
-    if (this.rows.length > 1) this.makeFilters();
+    if (this.rows.length >= FILTERED_FROM) this.makeFilters();
     this.more = element("button", { type: "button", class: "more" }, "Show more rows");
     this.more.addEventListener("click", () => this.append());
     this.scroll.append(this.more);

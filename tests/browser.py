@@ -59,7 +59,7 @@ class Browser:
     def column(self, number: int) -> list[str]:
         """Texts of one column of the first table, as they stand."""
         script = """return [...document.querySelector('table.data').tBodies[0].rows]
-            .map((row) => row.cells[arguments[0]].innerText.replace(/\\s+/g, ' ').trim())"""
+            .map((row) => row.cells[arguments[0]].textContent.replace(/\\s+/g, ' ').trim())"""
         found: list[str] = self.run(script, number)
         return found
 
