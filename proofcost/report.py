@@ -7,11 +7,12 @@ imported for `--help`, so what they need they import when they make it.
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console
 
@@ -32,6 +33,22 @@ KINDS = {
     "noise": "can the figures be trusted: false alarms of a thing with itself, the floor, steal, drift",
 }
 """Kind -> what it answers; in the order of a folder's home page."""
+
+
+ALL = "all"
+"""Stands for a kind where none is named."""
+
+
+class _Kinds(argparse._SubParsersAction):  # type: ignore[type-arg]
+    """A first word that is no kind is data, for all kinds: `report DATA -o FOLDER`."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.choices = None  # type: ignore[assignment]
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        words = values if values[0] in (ALL, *KINDS) else [ALL, *values]
+        super().__call__(parser, namespace, words, option_string)
 
 
 class _Module(Protocol):
@@ -57,9 +74,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         description="Reports from many records. Without KIND: all there is data for, as a folder of linked pages.",
     )
     _add_common(parser)
-    parser.add_argument("--data", action="append", metavar="PATH", help="store, folder or file (without KIND)")
-    parser.set_defaults(run=main, kind=None)
-    kinds = parser.add_subparsers(title="kinds", dest="kind", metavar="KIND")
+    parser.add_argument("--data", action="append", metavar="PATH", help="the same as DATA")
+    parser.set_defaults(run=main, paths=[])
+    kinds = parser.add_subparsers(title="kinds", dest="kind", metavar="KIND | DATA...", action=_Kinds)
+    kinds.default = ALL
+    every = kinds.add_parser(ALL)
+    every.add_argument("paths", nargs="*", metavar="DATA")
+    _add_common(every)
     for name, what in KINDS.items():
         kind = kinds.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".")
         kind.add_argument("paths", nargs="*", metavar="DATA", help="store, folder or file (default: your store)")
@@ -101,9 +122,11 @@ def main(args: argparse.Namespace) -> int:
                 raise UsageError(f"--pool {name!r}: not one of {', '.join(POOLED)}")
         for path in args.output:
             check_path(path)
-        given = args.data if args.kind is None else args.paths
+        given = [*args.paths, *(args.data or [])]
+        if args.kind == ALL:
+            _check_all(given, args.output)
         asked = ask(given or [choose_store(None, os.environ, os.geteuid())[0]], args.where, args.since, args.pool)
-        documents = _all(asked, args) if args.kind is None else [_module(args.kind).make(asked, args)]
+        documents = _all(asked) if args.kind == ALL else [_module(args.kind).make(asked, args)]
         return _put(documents, args.output)
     except (UsageError, ReportError, DataError, WhereError, UnlikeError, OutputError) as error:
         return _say(str(error), USAGE)
@@ -116,28 +139,41 @@ def main(args: argparse.Namespace) -> int:
         return _say(f"-o {where}: cannot be written: {error.strerror}", FAILED)
 
 
-def _all(asked: Asked, args: argparse.Namespace) -> list[Document]:
-    """Every report that there is data for; why not is said of the others."""
-    from proofcost.reports.asked import ReportError
-    from proofcost.reports.cells import UnlikeError
+def _check_all(given: Sequence[str], outputs: Sequence[str]) -> None:
+    """Raise what is wrong with a call for all reports."""
     from proofcost.reports.writing import OutputError, is_folder
 
-    if not args.output:
+    for word in given:
+        near = difflib.get_close_matches(word, KINDS, 1)
+        if near and not os.path.exists(word):
+            raise UsageError(f"report {word!r}: neither a kind nor data; did you mean {near[0]}?")
+    if not outputs:
         raise UsageError(f"report: name a kind ({', '.join(KINDS)}), or a folder for all of them: -o FOLDER")
-    for path in args.output:
+    for path in outputs:
         if not is_folder(path):
-            raise OutputError(
-                f"-o {inert_outside(path, 200, True)}: a file holds one report; name its kind, or a folder"
-            )
+            shown = inert_outside(path, 200, True)
+            raise OutputError(f"-o {shown}: a file holds one report; name its kind, or a folder")
+
+
+def _all(asked: Asked) -> list[Document]:
+    """Every report that there is data for; one that cannot be made is a page that says why."""
+    from proofcost.reports.asked import ReportError
+    from proofcost.reports.cells import UnlikeError
+    from proofcost.reports.document import Document
+
     documents = []
-    for kind in KINDS:
+    made = 0
+    for kind, what in KINDS.items():
         module, parser = _module(kind), argparse.ArgumentParser()
         module.add_options(parser)
         try:
             documents.append(module.make(asked, parser.parse_args([])))
+            made += 1
         except (ReportError, UnlikeError) as error:
+            title = f"{kind[0].upper()}{kind[1:]}: not made"
+            documents.append(Document(kind, title, f"Not made: {error}", (), (f"it would say: {what}",), asked.said))
             _say(f"no report {kind}: {error}", DONE)
-    if not documents:
+    if not made:
         raise ReportError("there is no report that this data is enough for")
     return documents
 

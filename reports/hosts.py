@@ -125,7 +125,10 @@ def _answer(classes: Sequence[str], done: Sequence[tuple[Costs, list[Group]]]) -
         return "Nothing to compare: no run came to an end of its own with a figure."
     if len(classes) == 1:
         return f"All runs were on one host class, {classes[0]}: there is nothing to compare it with."
-    costs, connected = done[0]
+    several = [(costs, connected) for costs, connected in done if len(set(costs.hosts)) > 1]
+    if not several:
+        return f"Not comparable: {', '.join(classes)} have no figure in common."
+    costs, connected = several[0]
     if len(connected) > 1:
         told = "; ".join(", ".join(group.hosts) for group in connected)
         return (

@@ -87,6 +87,11 @@ def test_hosts_without_shared_work_are_not_comparable(tmp_path: Path) -> None:
     assert isinstance(row[6], Missing)
 
 
+def test_classes_without_a_figure_in_common_are_not_comparable(tmp_path: Path) -> None:
+    rows = [*on(A, "one", [100] * 3), run(None, host_class=B, workload="one", instructions_u=5)]
+    assert report(tmp_path, rows).answer == f"Not comparable: {A}, {B} have no figure in common."
+
+
 def test_another_binary_connects_nothing(tmp_path: Path) -> None:
     rows = on(A, "one", [100] * 3) + on(B, "one", [100] * 3, kernel_sha256="e" * 64)
     assert "not comparable" in report(tmp_path, rows).answer

@@ -218,6 +218,21 @@ def test_all_reports_go_into_a_folder(tmp_path: Path) -> None:
     done = proofcost_report("--data", path, "-o", tmp_path / "site")
     assert done.returncode == 0
     assert (tmp_path / "site" / "index.html").is_file()
+    again = proofcost_report(path, "-o", tmp_path / "again", "--where", "kernel=a")
+    assert again.returncode == 0
+    pages = {file.name for file in (tmp_path / "again").glob("*.html")}
+    assert pages == {"index.html", "kernels.html", "submissions.html", "history.html", "hosts.html", "noise.html"}
+    home = (tmp_path / "again" / "index.html").read_text()
+    for name in sorted(pages - {"index.html"}):
+        assert name in home
+
+
+def test_a_report_that_cannot_be_made_is_a_page_that_says_why(tmp_path: Path) -> None:
+    path = kept(tmp_path / "data", [{**row, "host_class": None} for row in ENDS])
+    done = proofcost_report(path, "-o", tmp_path / "site")
+    assert done.returncode == 0
+    assert "no report hosts: no run tells its host class" in done.stderr
+    assert "Not made: no run tells its host class" in (tmp_path / "site" / "hosts.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -231,7 +246,7 @@ def test_all_reports_go_into_a_folder(tmp_path: Path) -> None:
         (["kernels", "DATA", "--where", "kernel=z"], "no runs of kernels among these records"),
         (["--data", "DATA"], "name a kind (kernels"),
         (["--data", "DATA", "-o", "x.html"], "a file holds one report"),
-        (["kernel"], "invalid choice"),
+        (["kernel"], "did you mean kernels?"),
     ],
 )
 def test_wrong_calls(tmp_path: Path, words: list[str], said: str) -> None:
