@@ -68,6 +68,12 @@ class Cell:
         return (text_at(work, "family") or self.key.work, integer_at(work, "n") or 0, self.key.work)
 
     @property
+    def blocks(self) -> list[int]:
+        """The blocks that its repetitions stand in."""
+        known = (integer_at(record.started, "ids", "block") for record in self.records)
+        return sorted({block for block in known if block is not None})
+
+    @property
     def twin_of(self) -> str | None:
         found = text_at(self.records[0].started, "bench", "twin_of")
         return None if found is None else plain(found)
@@ -199,18 +205,18 @@ def cells(records: Iterable[Record]) -> list[Cell]:
 
 
 def by_stratum(found: Sequence[Cell]) -> Mapping[Stratum, list[Cell]]:
-    """Cells that are compared with each other. One that takes no number of threads stands with the first number."""
+    """Cells that are compared with each other. One that takes no number of threads stands with those of its blocks."""
     strata: dict[Stratum, list[Cell]] = {}
-    first: dict[tuple[str, int], int] = {}
-    for cell in found:
-        if cell.key.threads is not None:
-            first.setdefault((cell.key.work, cell.key.co_running), cell.key.threads)
+    of_block = {block: cell.key.threads for cell in found if cell.key.threads is not None for block in cell.blocks}
     for cell in found:
         threads = cell.key.threads
         if threads is None:
-            threads = first.get((cell.key.work, cell.key.co_running))
+            threads = next((of_block[block] for block in cell.blocks if block in of_block), None)
         strata.setdefault(Stratum(cell.key.work, threads, cell.key.co_running), []).append(cell)
-    return strata
+    # In a shuffled plan the first record of a workload may be of any number.
+    return dict(
+        sorted(strata.items(), key=lambda one: (one[1][0].place, one[0].threads or 0, one[0].co_running)),
+    )
 
 
 def verdicts_by_work(records: Iterable[Record]) -> dict[str, tuple[dict[str, list[Verdict]], str | None]]:

@@ -149,13 +149,14 @@ def record(
     }
     limits = changes.pop("limits", {})
     measurements = changes.pop("measurements", {})
+    threads = changes.pop("kernel_threads", None)
     ids = {"build": None, "block": block, "order": 1, "iteration": 1, "warmup": block is None}
     invocation = f"{kernel_name}-{work_name}-{turn_number}-{changes.get('co_running', {}).get('slot', 0)}"
     started = made.started(
         invocation,
         bench=made.merged(bench, changes),
         ids=ids,
-        kernel={"name": kernel_name, "threads_count": None},
+        kernel={"name": kernel_name, "threads_count": threads},
         limits=limits,
     )
     kind, signal = ("exited", None) if cause in ("completed", "sandbox_setup_failed") else ("signaled", 9)

@@ -150,6 +150,21 @@ def test_strata_keep_threads_and_numbers_at_once_apart() -> None:
     assert [(one.co_running, len(group)) for one, group in by_stratum(cells(records)).items()] == [(1, 1), (2, 1)]
 
 
+def test_a_kernel_without_threads_stands_with_those_of_its_blocks_whatever_came_first() -> None:
+    records = [
+        record("b", turn_number=0, block=1, kernel_threads=2),
+        record("a", turn_number=1, block=1, kernel_threads=2),
+        record("b", turn_number=2, block=2, kernel_threads=1),
+        record("n", turn_number=3, block=2),
+        record("a", turn_number=4, block=2, kernel_threads=1),
+    ]
+    found = by_stratum(cells(records))
+    assert [(one.threads, [cell.key.kernel for cell in group]) for one, group in found.items()] == [
+        (1, ["a", "b", "n"]),
+        (2, ["a", "b"]),
+    ]
+
+
 def test_an_a_a_says_how_often_its_interval_leaves_one_out() -> None:
     records = [*blocks("a", [[100, 100]] * 6), *blocks("b", [[101, 101]] * 6, twin_of="a")]
     text = table(records)
