@@ -7,6 +7,7 @@ an error too, with the nearest one that is known.
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
@@ -53,7 +54,9 @@ def read(path: str, text: str | None = None) -> Table:
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise DescriptionError(f"{path}: not TOML: {error}") from None
+        at = re.search(r"at line (\d+), column \d+\)$", str(error))
+        line = int(at[1]) if at else text.count("\n") + 1  # else it says: at end of document
+        raise DescriptionError(f"{path}:{line}: not TOML: {error}") from None
     except RecursionError:
         raise DescriptionError(f"{path}: nested too deeply") from None
     return Table(path, lines_of(text), data, ())

@@ -192,7 +192,9 @@ def test_what_is_wrong_in_a_suite_names_file_line_and_key(tmp_path: Path, text: 
 @pytest.mark.parametrize(
     ("raw", "what"),
     [
-        (b"a = ", "not TOML: Invalid value"),
+        (b"a = ", ":1: not TOML: Invalid value"),
+        (b"a = 1\nb = \nc = 2\n", ":2: not TOML: Invalid value"),
+        (b'a = 1\nb = """x\n', ":3: not TOML"),
         (b"a = 1\n\nb = \xff\n", ":3: not UTF-8"),
         (b"[a]\n[a]\n", "not TOML"),
         (b"a = " + b"[" * 10_000, "nested too deeply"),
