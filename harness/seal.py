@@ -87,8 +87,11 @@ class Checked:
         self.signature = "unsigned"
 
 
-def check(folder: str, key: bytes | None = None) -> Checked | None:
-    """Compare a session's folder with its seal; None when it has none. Never raises for what stands there."""
+def check(folder: str, key: bytes | None = None, gone: "dict[str, bytes] | None" = None) -> Checked | None:
+    """Compare a session's folder with its seal; None when it has none. Never raises for what stands there.
+
+    `gone`: what files held that are no longer there, by name, where the caller has it from elsewhere.
+    """
     raw = procfs.read_file(f"{folder}/{SEAL_FILE}", _SEAL_MAX_BYTES)
     if raw is None:
         return None
@@ -115,7 +118,7 @@ def check(folder: str, key: bytes | None = None) -> Checked | None:
         checked.problems.append(f"{folder}: {error.strerror}")
         return checked
     for name, digest in listed.items():
-        content = _content(folder, name) if name in there else None
+        content = _content(folder, name) if name in there else (gone or {}).get(name)
         if content is None:
             checked.problems.append(f"{name}: missing or unreadable")
         elif hashlib.sha256(content).hexdigest() != digest:

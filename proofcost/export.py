@@ -21,11 +21,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from proofcost import adapters
+from proofcost import adapters, sessions
 from proofcost.extras import need
 from proofcost.harness.columns import COLUMNS, Kind, Row
 from proofcost.harness.merged import Record
-from proofcost.harness.reading import read_named, read_newest
 from proofcost.output import DONE, FAILED
 from proofcost.reports.findings import cannot_be_read, nothing_here, problem_lines
 from proofcost.reports.inert import inert_outside
@@ -105,7 +104,7 @@ def main(args: argparse.Namespace) -> int:
         if _is_of_session(made):
             return _export_session(args, made)
         return _export_rows(args, made)
-    except UsageError as error:
+    except (UsageError, sessions.CopiesError) as error:
         print(f"proofcost: {error}", file=sys.stderr)
         return USAGE
 
@@ -215,7 +214,7 @@ def page() -> str:
 def _session(named: str | None, wanted: str) -> tuple[tuple[Record, ...] | None, str]:
     """The records of the session that is asked for (None: they cannot be read), and the store's path."""
     path, how = choose_store(named, os.environ, os.geteuid())
-    store = read_newest(path, 1) if wanted == "last" else read_named(path, wanted)
+    store = sessions.newest(path, 1) if wanted == "last" else sessions.named(path, wanted)
     warn(problem_lines(store))
     if not store.records and not store.unread_sessions:
         warn(nothing_here(store, how, os.environ, os.geteuid()))

@@ -13,9 +13,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from proofcost import sessions
 from proofcost.harness.derive import whole_of
 from proofcost.harness.merged import Record
-from proofcost.harness.reading import read_newest
 from proofcost.harness.running import MeterState
 from proofcost.output import DONE, FAILED
 from proofcost.reports.figures import wall
@@ -117,7 +117,7 @@ def main(args: argparse.Namespace) -> int:
     """
     try:
         return _log(args)
-    except UsageError as error:
+    except (UsageError, sessions.CopiesError) as error:
         print(f"proofcost: {error}", file=sys.stderr)
         return USAGE
 
@@ -126,7 +126,7 @@ def _log(args: argparse.Namespace) -> int:
     if args.path is not None and args.store is not None:
         raise UsageError(f"log {args.path!a} --store {args.store!a}: two stores are named; give one of them")
     path, how = choose_store(args.path if args.path is not None else args.store, os.environ, os.geteuid())
-    store = read_newest(path, args.n)
+    store = sessions.newest(path, args.n)
     newest = list(reversed(store.sessions().items()))
     total = len(newest) + len(store.unread_sessions)
     chosen = newest[: args.n]
@@ -134,8 +134,8 @@ def _log(args: argparse.Namespace) -> int:
         store = with_marks(store, chosen[-1][1][0].started_at_ns, None)
     warn(problem_lines(store))
     if args.json:
-        sessions = [_object(session, records) for session, records in chosen]
-        print(json.dumps({**found_object(store), "sessions_count": total, "sessions": sessions}, indent=1))
+        objects = [_object(session, records) for session, records in chosen]
+        print(json.dumps({**found_object(store), "sessions_count": total, "sessions": objects}, indent=1))
     if not newest:
         warn(nothing_here(store, how, os.environ, os.geteuid()))
         return FAILED if cannot_be_read(store) else DONE

@@ -12,10 +12,11 @@ from dataclasses import replace
 
 from rich.console import Console
 
+from proofcost import sessions
 from proofcost.harness import seal
 from proofcost.harness.derive import calls_of
 from proofcost.harness.merged import Record
-from proofcost.harness.reading import Store, read_named, read_newest
+from proofcost.harness.reading import Store
 from proofcost.harness.store import default_place
 from proofcost.output import DONE, FAILED
 from proofcost.reports.bench_cells import is_bench
@@ -115,12 +116,12 @@ def choose_store(named: str | None, env: Mapping[str, str], uid: int) -> tuple[s
 def _read(path: str, wanted: str) -> tuple[Store, str, int | None]:
     """What the store holds of `wanted`; and that, parted into an id and the number of a call if it ends in one."""
     if wanted == "last":
-        return read_newest(path, 1), wanted, None
-    store, parts = read_named(path, wanted), _NUMBERED.fullmatch(wanted)
+        return sessions.newest(path, 1), wanted, None
+    store, parts = sessions.named(path, wanted), _NUMBERED.fullmatch(wanted)
     if parts is None or _fits(store, wanted):  # an id may have points of its own
         return store, wanted, None
     session = parts[1]
-    return (read_newest(path, 1) if session == "last" else read_named(path, session)), session, int(parts[2])
+    return (sessions.newest(path, 1) if session == "last" else sessions.named(path, session)), session, int(parts[2])
 
 
 def _fits(store: Store, wanted: str) -> list[str]:
@@ -183,7 +184,7 @@ def main(args: argparse.Namespace) -> int:
     """
     try:
         return _show(args)
-    except UsageError as error:
+    except (UsageError, sessions.CopiesError) as error:
         print(f"proofcost: {error}", file=sys.stderr)
         return USAGE
 
@@ -275,7 +276,7 @@ def _check_seal(records: Sequence[Record], key_file: str | None, console: Consol
                 key = file.read(SEAL_KEY_MAX_BYTES)
         except OSError as error:
             raise UsageError(f"--seal-key {inert_outside(key_file, 200, True)}: {error.strerror}") from None
-    checked = seal.check(os.path.dirname(records[0].path), key)
+    checked = seal.check(os.path.dirname(records[0].path), key, sessions.contents_of(records))
     if checked is None and key is not None:
         raise UsageError("--seal-key: this session is not sealed")
     for line in seal_lines(checked):

@@ -114,7 +114,8 @@ def _work(args: argparse.Namespace, doing: str) -> int:
         into = f" into {plural(len(done.files), 'file')}" if done.files else ""
         print(f"{plural(done.records, 'record')} copied{into}; {done.known} stood there already")
     else:
-        print(f"{plural(done.records, 'record')} removed; `proofcost store sql` and `compare` find them in Parquet")
+        left = "whatever reads the store finds them in Parquet, their timelines stay in traces/"
+        print(f"{plural(done.records, 'record')} removed; {left}")
     for count, what in (
         (done.young, f"sessions left: written to less than {args.min_age:g} s ago (--min-age)"),
         (done.running, "records left: something may still be added to them"),

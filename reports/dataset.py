@@ -74,11 +74,7 @@ def open_data(paths: Sequence[str | os.PathLike[str]]) -> Data:
             if not _holds_journals(path):
                 continue
         journals.append(str(path))
-    connection = duckdb.connect()
-    connection.execute("SET TimeZone = 'UTC'")
-    struct = duckdb.struct_type({name: _SQL_TYPES[name] for name in _FOLDED_FROM})
-    create_function: Any = connection.create_function  # its stubs know no Arrow function
-    create_function(_UNFOLD, _unfold, [struct], "VARCHAR", type="arrow", null_handling="special")
+    connection = connect()
     sources = ["SELECT * FROM journal"]
     if files:
         open_files(connection, list(files), len(paths) > 1)
@@ -91,6 +87,16 @@ def open_data(paths: Sequence[str | os.PathLike[str]]) -> Data:
     return Data(
         connection, journal.problems, len(files), journal.count, declarations.read(paths), tuple(map(str, paths))
     )
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """A connection that can unfold `events`."""
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    struct = duckdb.struct_type({name: _SQL_TYPES[name] for name in _FOLDED_FROM})
+    create_function: Any = connection.create_function  # its stubs know no Arrow function
+    create_function(_UNFOLD, _unfold, [struct], "VARCHAR", type="arrow", null_handling="special")
+    return connection
 
 
 _FOLDED_FROM = tuple(dict.fromkeys((*FOLDED_FROM, "events")))

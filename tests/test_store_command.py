@@ -1,5 +1,6 @@
 """`proofcost store`, as people call it, and `proofcost.load`."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import proofcost
+from proofcost.bench_suites.multiplied import multiply
 
 MEASURED = Path(__file__).parent / "fixtures" / "records" / "measured-0.1.0"
 
@@ -29,18 +31,90 @@ def test_compact_then_prune_then_ask(store: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "7 records copied into 1 file; 0 stood there already\n"
     done = proofcost_store("prune", store, "--min-age", "0")
-    assert done.stdout == "7 records removed; `proofcost store sql` and `compare` find them in Parquet\n"
+    assert done.stdout == (
+        "7 records removed; whatever reads the store finds them in Parquet, their timelines stay in traces/\n"
+    )
     query = "SELECT kernel, count(*) AS calls FROM records WHERE phase = 'checker' GROUP BY 1 ORDER BY 1"
     done = proofcost_store("sql", query, "--data", store, "--csv")
     assert done.stdout == "kernel,calls\nnanoda,1\nsokonanoda,1\n"
 
 
-def test_who_looks_for_pruned_records_is_told_where_they_are(store: Path) -> None:
+def pruned(store: Path) -> Path:
     for action in ("compact", "prune"):
-        proofcost_store(action, store, "--min-age", "0")
-    command = [sys.executable, "-m", "proofcost", "log", "--store", str(store)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert "they were pruned, or imported" in done.stderr
+        assert proofcost_store(action, store, "--min-age", "0").returncode == 0
+    assert not list(store.rglob("*.jsonl"))
+    return store
+
+
+def ours(*words: object, hidden: str = "") -> subprocess.CompletedProcess[str]:
+    """proofcost, as if the packages in `hidden` were not installed."""
+    code = (
+        "import importlib.util as util, sys; find = util.find_spec; "
+        f"util.find_spec = lambda name, *more: None if name in {hidden.split()!r} else find(name, *more); "
+        "from proofcost.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", code, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize(
+    "words", [["log"], ["show"], ["show", "--json"], ["show", "1a70"], ["show", "last.3"], ["log", "--json"]]
+)
+def test_a_pruned_session_is_shown_as_before(store: Path, words: list[str]) -> None:
+    before = ours(*words, "--store", store)
+    assert (before.returncode, before.stderr) == (0, "")
+    after = ours(*words, "--store", pruned(store))
+    assert (after.stdout, after.stderr) == (before.stdout, before.stderr)
+
+
+def test_pruned_sessions_and_others_are_told_by_their_start(store: Path) -> None:
+    pruned(store)
+    multiply(MEASURED, store, 14, seed=3)  # the first starts within 7 s of the pruned one, the second 7 s later
+    listed = ours("log", "--store", store, "--json")
+    starts = [session["started_at_ns"] for session in json.loads(listed.stdout)["sessions"]]
+    assert len(starts) == 3
+    assert starts == sorted(starts, reverse=True)
+    one = ours("log", "--store", store, "--json", "-n", "1")
+    assert json.loads(one.stdout)["sessions_count"] == 3
+    assert [session["started_at_ns"] for session in json.loads(one.stdout)["sessions"]] == starts[:1]
+    assert "2 older sessions not shown" in ours("log", "--store", store, "-n", "1").stderr
+    call = next(path.name[:12] for path in (MEASURED / "sessions").rglob("*.jsonl"))
+    assert json.loads(ours("show", call, "--store", store, "--json").stdout)["records"][0]["invocation"].startswith(
+        call
+    )
+    assert "no session or call has an id that begins so" in ours("show", "fffff", "--store", store).stderr
+
+
+def test_a_seal_holds_for_what_was_pruned(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(MEASURED.parent / "collected-0.1.0", store)
+    before = ours("show", "--store", store)
+    assert "sealed: 4 files as they were then" in before.stdout
+    after = ours("show", "--store", pruned(store))
+    assert after.stdout == before.stdout
+
+
+def test_an_export_of_a_pruned_session(store: Path) -> None:
+    before = ours("export", "--to", "leaneval", store)
+    assert ours("export", "--to", "leaneval", pruned(store)).stdout == before.stdout != ""
+
+
+def test_without_what_reads_parquet_one_line_says_what_to_install(store: Path) -> None:
+    pruned(store)
+    for words in (["log"], ["show"]):
+        done = ours(*words, "--store", store, hidden="pyarrow")
+        assert done.returncode == 0
+        assert "pip install 'proofcost[reports]'" in done.stderr.splitlines()[0]
+
+
+def test_copies_that_cannot_be_read_are_one_line(store: Path) -> None:
+    (copy,) = pruned(store).rglob("*.parquet")
+    copy.write_bytes(copy.read_bytes()[:-50])
+    for words in (["log", "--store"], ["show", "--store"], ["export", "--to", "leaneval"]):
+        done = ours(*words, store)
+        assert done.returncode == 2
+        assert "move that file away" in done.stderr
+        assert done.stderr.count("\n") == 1
 
 
 def test_young_sessions_are_said(store: Path) -> None:
