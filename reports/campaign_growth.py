@@ -50,7 +50,7 @@ def _table(found: dict[str, list[Growth]], left_out: Sequence[str]) -> Table:
             Column("sizes", "sizes", "count"),
             Column("largest", "largest n", "count"),
             Column("cost", "cost there"),
-            Column("exponent", "exponent", "ratio"),
+            Column("exponent", "exponent", ""),
             Column("bends", "where it bends: exponent at the largest n"),
         ],
         rows=[row for _, _, _, row in sorted(rows, key=lambda one: one[:3])],

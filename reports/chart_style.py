@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from proofcost.reports.entries import figure_text
 from proofcost.reports.inert import inert_outside
+from proofcost.reports.units import STEPS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.ticker import Formatter
 
 Which = Literal["x", "y"]
 
@@ -107,7 +109,7 @@ def cost_axis(
 
     `log_of`: all that must be in a logarithmic axis; without it the axis is an even one. Call it after drawing.
     """
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
     axis = _axis(axes, which)
     if log_of is not None:
@@ -123,16 +125,48 @@ def cost_axis(
         axis.set_minor_formatter(NullFormatter())
     else:
         axis.set_major_locator(MaxNLocator(6))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value, unit)))
+    axis.set_major_formatter(cost_formatter(unit))
     if what:
         axis.set_label_text(label(what, 80))
     axes.grid(visible=True, axis=which, linewidth=0.4, color=GREY, alpha=0.4)
 
 
-def tick_text(value: float, unit: str | None) -> str:
-    """`1 s`, where a table says `1.00 s`."""
-    number, blank, step = figure_text(float(value), unit).partition(" ")
-    return f"{number.rstrip('0').rstrip('.') if '.' in number else number}{blank}{step}"
+def tick_text(value: float, unit: str | None, digits: int = 3) -> str:
+    """`1 s`, where a table says `1.00 s`; `digits` significant ones at most."""
+    if unit == "share":
+        return f"{100 * value:.{digits}g} %"
+    steps = STEPS.get(unit or "")
+    if steps is None:
+        return figure_text(float(value), unit)
+    if value == 0:
+        return "0 s" if unit == "ns" else f"0 {steps[0]}".rstrip()
+    power = 0
+    while power + 1 < len(steps) and abs(value) >= 1000 ** (power + 1) * (1 - 0.5 * 10.0**-digits):
+        power += 1
+    return f"{value / 1000**power:.{digits}g} {steps[power]}".rstrip()
+
+
+def tick_texts(values: Sequence[float], unit: str | None) -> list[str]:
+    """Of marks on one axis: with as many digits as tell them apart."""
+    for digits in range(3, 10):
+        made = [tick_text(value, unit, digits) for value in values]
+        if len(set(made)) == len(set(values)):
+            break
+    return made
+
+
+def cost_formatter(unit: str | None) -> Formatter:
+    """matplotlib's way to ask for `tick_texts`."""
+    from matplotlib.ticker import Formatter
+
+    class Costs(Formatter):
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            return tick_text(x, unit)
+
+        def format_ticks(self, values: Sequence[float]) -> list[str]:
+            return tick_texts([float(value) for value in values], unit)
+
+    return Costs()
 
 
 def ratio_axis(axes: Axes, which: Which, values: Iterable[float], what: str = "") -> None:

@@ -30,13 +30,13 @@ from proofcost.reports.chart_style import (
     NEUTRAL,
     VERMILLION,
     cost_axis,
+    cost_formatter,
     delta_band,
     label,
     look,
     name_rows,
     ratio_axis,
     say_empty,
-    tick_text,
 )
 from proofcost.reports.document import Estimate
 from proofcost.reports.entries import entry_text, figure_text
@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 
 _MARKS = {"bad": (BAD, "s", BAD), "good": (GOOD, "o", GOOD), "": (NEUTRAL, "D", "none")}
 """Of a marked effect: colour, mark, filling. What is neither is hollow, so grey print shows it too."""
+
+LEAST_SPAN = 0.04
+"""A history's axis is never less of its level than this."""
 
 MARKS_SHOWN = 12
 """About so many marks stand on a curve; its line goes through all points."""
@@ -288,6 +291,11 @@ def segments(
         axes.axvline(at, color=colour, linestyle=(0, (4, 3)), linewidth=1)
         ratio = figure_text(after.level / one.level, "ratio") if one.level else "new"
         axes.text(at, 1.01, ratio, transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize=8)
+    # A hair's breadth of noise is not to look like a mountain.
+    low, high = axes.get_ylim()
+    middle = (low + high) / 2
+    least = LEAST_SPAN * abs(middle) / 2 or 1.0
+    axes.set_ylim(min(low, middle - least), max(high, middle + least))
     cost_axis(axes, "y", unit, what)
     step = max(1, math.ceil(len(names) / 12))
     marked = range(0, len(names), step)
@@ -320,8 +328,6 @@ def exceedance(
 
     `limits`: amounts to be marked, each with its name (the limit in force, the advice).
     """
-    from matplotlib.ticker import FuncFormatter
-
     drawn = [share for one in curves for share in one.shares if share > 0] + ([target] if target else [])
     if not any(one.amounts for one in curves):
         say_empty(axes, "no run was measured")
@@ -346,7 +352,7 @@ def exceedance(
                   transform=axes.get_xaxis_transform(), va="bottom")  # fmt: skip
     axes.set_yscale("log", nonpositive="clip")
     axes.set_ylim(min([0.5, *drawn]) / 2, 1.2)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value, "share")))
+    axes.yaxis.set_major_formatter(cost_formatter("share"))
     axes.set_ylabel("runs that need more")
     cost_axis(axes, "x", unit, what)
     axes.legend(loc="lower left")
@@ -365,8 +371,6 @@ class Rate:
 
 def rates(axes: Axes, rows: Sequence[Rate], nominal: float | None = None, what: str = "false alarms") -> None:
     """False-alarm rates with their intervals, beside the `nominal` rate that the method promises."""
-    from matplotlib.ticker import FuncFormatter
-
     if not rows:
         say_empty(axes, "no A/A run was made")
         return
@@ -384,6 +388,6 @@ def rates(axes: Axes, rows: Sequence[Rate], nominal: float | None = None, what: 
         text = f"promised: {figure_text(nominal, 'share')}"
         axes.text(nominal, 1.01, text, transform=axes.get_xaxis_transform(), fontsize=8, ha="center", va="bottom")
     axes.set_xlim(left=0)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value, "share")))
+    axes.xaxis.set_major_formatter(cost_formatter("share"))
     axes.set_xlabel(label(what, 80))
     name_rows(axes, [one.name for one in shown], len(rows) - len(shown))

@@ -48,7 +48,8 @@ Entry = str | int | float | bool | Missing | Estimate | Bound
 class Column:
     """One column.
 
-    `unit`: None for text, else ns, bytes, count, ratio (1 = the same), share (0 to 1), per_second, money.
+    `unit`: None for text, else ns, bytes, count, ratio (1 = the same), share (0 to 1), per_second, money, or empty for
+    a plain number.
     """
 
     key: str

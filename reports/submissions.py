@@ -361,8 +361,8 @@ def _growth(cohort: Cohort) -> Table | None:
         Column("over", "over"),
         Column("sizes", "sizes", "count"),
         Column("stopped", "stopped", "count"),
-        Column("exponent", "exponent", "ratio", "exponent"),
-        Column("bends", "exponent at the largest", "ratio", "exponent"),
+        Column("exponent", "exponent", "", "exponent"),
+        Column("bends", "exponent at the largest", "", "exponent"),
     ]
     notes = [
         f"{figure.name} = c size^exponent, fitted to all sizes, stopped ones as bounds; a figure in the last column "

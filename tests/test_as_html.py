@@ -156,3 +156,7 @@ def test_only_ratios_with_intervals_have_whiskers() -> None:
     html = as_html.render(small(sections=(Section("s", (table,)),))).decode()
     assert html.count('<svg class="whisker"') == 1
     assert '1.200 <small>(1.100 .. 1.300)</small><svg class="whisker"' in html
+
+
+def test_names_in_our_own_texts_are_set_as_code_and_nothing_else_is_markup() -> None:
+    assert as_html.marked("a `b < c` & d") == "a <code>b &lt; c</code> &amp; d"

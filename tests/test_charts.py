@@ -182,3 +182,23 @@ def test_a_users_own_settings_change_nothing() -> None:
     before = as_pictures.render(picture, "svg")
     with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "red"}):
         assert as_pictures.render(picture, "svg") == before
+
+
+@pytest.mark.parametrize(
+    ("values", "unit", "texts"),
+    [
+        ([99.5e6, 100e6, 100.5e6], "ns", ["99.5 ms", "100 ms", "100.5 ms"]),
+        ([0.0, 999.6e6, 1e9], "ns", ["0 s", "999.6 ms", "1 s"]),
+        ([0.0, 0.05, 1.0], "share", ["0 %", "5 %", "100 %"]),
+        ([1.0001e6, 1.0002e6], "", ["1,000,100", "1,000,200"]),
+    ],
+)
+def test_marks_on_an_axis_are_told_apart(values: list[float], unit: str, texts: list[str]) -> None:
+    assert chart_style.tick_texts(values, unit) == texts
+
+
+def test_a_level_that_never_moved_is_no_mountain() -> None:
+    made = axes()
+    charts.segments(made, [1e8, 1e8 + 1], [charts.Segment(0, 1, 1e8)], ["a", "b"])
+    low, high = made.get_ylim()
+    assert (low, high) == (pytest.approx(0.98e8), pytest.approx(1.02e8))
