@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import gc
 import os
 import sys
 from pathlib import Path
@@ -68,6 +69,7 @@ def main(args: argparse.Namespace) -> int:
     from proofcost.reports.sides import SideError, resolve
     from proofcost.reports.where import WhereError, parse
 
+    gc.disable()  # as in report.py
     try:
         for name in args.pool:
             if name not in GUARDED:

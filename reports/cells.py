@@ -1,7 +1,7 @@
 """Records reduced to cells: per key how many runs, how they ended, and their figures. Every report takes cells.
 
 The database does the reducing, in SQL that other engines know as well: grouping, counting, lists, and bins 1 % wide
-where a cell has more runs than anybody wants to carry about.
+where there are more figures than anybody wants to carry about.
 
 Left out altogether: warm-ups. Counted, but without figures: what did not end by itself, and what ran beside an earlier
 call's leavings. A figure that is more or less than its name says (`weak`) is none, unless the metric asks for it.
@@ -12,21 +12,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from proofcost.reports import declarations
 from proofcost.reports.dataset import VIEW, Data
-from proofcost.reports.declarations import pooled
 from proofcost.reports.metrics import GUARDED, METRICS, Metric
-from proofcost.reports.values import STEP, Values
+from proofcost.reports.statistics.sample import Ints
+from proofcost.reports.values import STEP, Values, pooled
 from proofcost.reports.where import Where, reach
 
 __all__ = ["GUARDED", "METRICS", "UNKNOWN", "Cell", "Metric", "UnlikeError", "Values", "read", "refuse_unlike"]
 
-EXACT_MOST = 10_000
-"""Runs of one cell; in a cell with more, figures are counted in bins."""
+EXACT_MOST = 50_000_000
+"""Figures (runs times metrics) that are kept one by one, 8 bytes each; of more, how many lie in each bin."""
 
 UNKNOWN = "?"
 """In a key: the records do not tell. Taken for one and the same, and to be said."""
@@ -56,9 +56,11 @@ _ENDED = "(outcome = 'exited' AND coalesce(cause, 'completed') = 'completed')"
 _ELAPSED = "coalesce(wall_command, wall_program)"
 _TOO_EARLY = f"(cause = 'time_limit' AND coalesce({_ELAPSED} < time_limit_ns / 2, false))"
 _ENDING = f"""CASE WHEN verdict IS NOT NULL AND verdict <> 'read' THEN verdict
-    WHEN {_ENDED} THEN 'exit ' || coalesce(CAST(exit_code AS VARCHAR), '?')
+    WHEN {_ENDED} THEN NULL
     WHEN {_TOO_EARLY} THEN '{TOO_EARLY}'
     ELSE coalesce(cause, outcome, 'unknown') END"""
+_CODE = f"CASE WHEN (verdict IS NULL OR verdict = 'read') AND {_ENDED} THEN exit_code END"
+"""How a run ended: the first, or where that is null its exit code."""
 
 _CUT = {
     "wall": ("time_limit", "coalesce({column}, time_limit_ns)"),
@@ -66,6 +68,9 @@ _CUT = {
     "memory": ("memory_limit", "greatest(coalesce(memory_limit_bytes, {column}), coalesce({column}, 0))"),
 }
 """By a metric's group: the cause that cuts it off, and what it then is at least."""
+
+
+_DIGEST = "kernel_sha256"
 
 
 class UnlikeError(Exception):
@@ -88,7 +93,7 @@ class Cell:
     kernels: set[str] = field(default_factory=set)
     """Digests of the binaries that ran, where known."""
     guarded: dict[str, set[str]] = field(default_factory=dict)
-    """By guarded column: its values; an empty text where not told."""
+    """By guarded column: its values; an empty text where not told. To be read only: cells share them."""
     first_ns: int | None = None
     last_ns: int | None = None
     """Real time of the first start and of the last, ns since 1970."""
@@ -113,19 +118,16 @@ def read(
     """The cells of the records that `where` chooses, one for each combination of `by`, in the order of their keys.
 
     `by`, `unit`, `guarded`: columns, `label.KEY`, `covariate.NAME`, or `subject`, `series`, `cache`. `bins`: count
-    figures in bins (True), keep each (False), or by the number of a cell's runs (None). Raises WhereError.
+    figures in bins (True), keep each (False), or as there are many of them (None). Raises WhereError.
     """
-    asked = _Asked(data, where, tuple(by), tuple(metrics), tuple(unit), tuple(guarded))
-    cells = _facts(asked)
-    large = [cell for cell in cells.values() if cell.runs > EXACT_MOST]
-    if bins is False or (bins is None and not large):
-        _put_lists(asked, cells, None)
-    elif bins or len(large) == len(cells):
-        _put_bins(asked, cells, None)
-    else:
-        _put_lists(asked, cells, f"count(*) <= {EXACT_MOST}")
-        _put_bins(asked, cells, f"count(*) > {EXACT_MOST}")
-    _put_censored(asked, cells)
+    asked = _Asked(data, where, tuple(by), tuple(unit), (_DIGEST, *guarded))
+    survey = _survey(asked, metrics)
+    there = [metric for metric in metrics if metric.column in survey.columns]
+    binned = survey.runs * len(there) > EXACT_MOST if bins is None else bins
+    cells = _reduce(asked, survey, [] if binned else there)
+    if binned:
+        _put_bins(asked, cells, there)
+    _put_censored(asked, cells, metrics)
     return [cells[key] for key in sorted(cells)]
 
 
@@ -146,9 +148,9 @@ class _Asked:
     data: Data
     where: Where
     by: tuple[str, ...]
-    metrics: tuple[Metric, ...]
     unit: tuple[str, ...]
-    guarded: tuple[str, ...]
+    sets: tuple[str, ...]
+    """What each cell says all values of: the digests of what ran, then what is guarded."""
 
     @property
     def keys(self) -> list[str]:
@@ -158,25 +160,8 @@ class _Asked:
     def units(self) -> list[str]:
         return [f"u{at}" for at in range(len(self.unit))]
 
-    def query(
-        self, selected: Sequence[str], columns: Sequence[str], grouped: Sequence[str], only: str | None = None
-    ) -> pa.Table:
-        """`selected` by key and `grouped`, over `columns` of chosen records; `only` of keys whose runs meet that."""
-        source, times = self._chosen(columns), 1
-        if only is not None:
-            keys = ", ".join(self.keys)
-            match = " AND ".join(f"one.{key} = these.{key}" for key in self.keys)
-            these = f"SELECT {keys} FROM ({self._chosen([])}) AS counted GROUP BY {keys} HAVING {only}"
-            source, times = f"SELECT one.* FROM ({source}) AS one JOIN ({these}) AS these ON {match}", 2
-        grouping = ", ".join([*self.keys, *grouped])
-        made = f"SELECT {', '.join([*self.keys, *selected])} FROM ({source}) AS chosen"
-        if grouping:
-            made += f" GROUP BY {grouping}"
-        return self.data.connection.sql(made, params=list(self.where.parameters) * times).to_arrow_table()
-
-    def _chosen(self, columns: Sequence[str]) -> str:
-        named = [*self.named("k", self.by, UNKNOWN), *columns] or ["1 AS one"]
-        return f"SELECT {', '.join(named)} FROM {VIEW} WHERE ({self.where.sql}) AND NOT coalesce(warmup, false)"
+    def expression(self, name: str) -> str:
+        return _expression(name, declarations.pooled(self.data.declared))
 
     def named(self, letter: str, names: Sequence[str], missing: str) -> list[str]:
         return [
@@ -184,8 +169,25 @@ class _Asked:
             for at, name in enumerate(names)
         ]
 
-    def expression(self, name: str) -> str:
-        return _expression(name, pooled(self.data.declared))
+    def chosen(self, columns: Sequence[str], also: str = "true") -> str:
+        """SQL for `columns` of the chosen records, as far as `also` holds."""
+        return (
+            f"SELECT {', '.join(columns) or '1 AS one'} FROM {VIEW} "
+            f"WHERE ({self.where.sql}) AND NOT coalesce(warmup, false) AND ({also})"
+        )
+
+    def grouped(
+        self, columns: Sequence[str], groups: Sequence[str], aggregates: Sequence[str], also: str = "true"
+    ) -> pa.Table:
+        """Chosen records by key and `groups`; `columns`: SQL that names what groups and aggregates take."""
+        groups = [*self.keys, *groups]
+        source = self.chosen([*self.named("k", self.by, UNKNOWN), *columns], also)
+        grouping = f" GROUP BY {', '.join(groups)}" if groups else ""
+        return self.fetch(f"SELECT {', '.join([*groups, *aggregates])} FROM ({source}) AS chosen{grouping}")
+
+    def fetch(self, query: str, first: Sequence[object] = ()) -> pa.Table:
+        """`first`: parameters that stand before those of `where`."""
+        return self.data.connection.sql(query, params=[*first, *self.where.parameters]).to_arrow_table()
 
 
 def _expression(name: str, one_class: Mapping[str, str]) -> str:
@@ -211,133 +213,153 @@ def _figure(metric: Metric) -> str:
     return f"CASE WHEN {metric.column} > 0 AND coalesce({weak}, 'measured') IN ({allowed}) THEN {metric.column} END"
 
 
-def _good_figures(metrics: Sequence[Metric]) -> list[str]:
-    good = f"{_ENDED} AND NOT coalesce(beside > 0, false)"
-    return [f"CASE WHEN {good} THEN {_figure(metric)} END AS m{at}" for at, metric in enumerate(metrics)]
+def _good_figure(metric: Metric) -> str:
+    return f"CASE WHEN {_ENDED} AND NOT coalesce(beside > 0, false) THEN {_figure(metric)} END"
 
 
-_DIGEST = "kernel_sha256"
+@dataclass(frozen=True, slots=True)
+class _Survey:
+    """One look at all chosen records, so that what is the same in all of them is not asked of each cell again."""
+
+    runs: int
+    same: dict[str, str]
+    """Of `_Asked.sets` those with one value, and that."""
+    columns: set[str]
+    """Columns of metrics that hold anything."""
+    backwards: bool
 
 
-def _facts(asked: _Asked) -> dict[tuple[str, ...], Cell]:
-    """The cells with all but their figures."""
-    sets = (_DIGEST, *asked.guarded)
-    columns = [f"{_ENDING} AS ending", "started_ns", f"CASE WHEN {_ELAPSED} < 0 THEN 1 END AS backwards"]
-    columns += [f"CAST({asked.expression(name)} AS VARCHAR) AS g{at}" for at, name in enumerate(sets)]
-    selected = ["ending", "count(*) AS n", "count(backwards) AS backwards"]
-    selected += ["min(started_ns) AS first_ns", "max(started_ns) AS last_ns"]
-    for at in range(len(sets)):
-        selected += [f"min(g{at}) AS a{at}", f"max(g{at}) AS z{at}", f"count(g{at}) AS n{at}"]
-    table = asked.query(selected, columns, ["ending"])
+def _survey(asked: _Asked, metrics: Sequence[Metric]) -> _Survey:
+    names = list(dict.fromkeys(asked.sets))
+    sample = asked.fetch(
+        asked.chosen([f"{asked.expression(name)} AS s{at}" for at, name in enumerate(names)]) + " LIMIT 1"
+    )
+    if not sample.num_rows:
+        return _Survey(0, {}, set(), False)
+    values = list(sample.to_pylist()[0].values())
+    columns = sorted({metric.column for metric in metrics})
+    counts = [f"count(CASE WHEN {asked.expression(name)} IS DISTINCT FROM ? THEN 1 END)" for name in names]
+    counts += [f"count({column})" for column in columns]
+    counts += ["count(*)", f"count(CASE WHEN {_ELAPSED} < 0 THEN 1 END)"]
+    table = asked.fetch(asked.chosen(counts), values)
+    found = [column.to_pylist()[0] for column in table.columns]
+    same = {name: _text(value) for name, value, differing in zip(names, values, found, strict=False) if not differing}
+    there = {column for column, count in zip(columns, found[len(names) :], strict=False) if count}
+    return _Survey(found[-2], same, there, bool(found[-1]))
+
+
+def _text(value: object) -> str:
+    """As the database casts it to text; empty for null."""
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _reduce(asked: _Asked, survey: _Survey, metrics: Sequence[Metric]) -> dict[tuple[str, ...], Cell]:
+    """The cells, with each figure of `metrics`, in one pass over the records."""
+    if not survey.runs:
+        return {}
+    varying = [(at, name) for at, name in enumerate(asked.sets) if name not in survey.same]
+    columns = [*asked.named("u", asked.unit, NO_UNIT), f"{_ENDING} AS ending", f"{_CODE} AS code", "started_ns"]
+    columns += [f"CASE WHEN {_ELAPSED} < 0 THEN 1 END AS backwards"] if survey.backwards else []
+    columns += [f"CAST({asked.expression(name)} AS VARCHAR) AS g{at}" for at, name in varying]
+    columns += [f"{_good_figure(metric)} AS m{at}" for at, metric in enumerate(metrics)]
+    groups = [*asked.units, "ending", "code", *(f"g{at}" for at, _ in varying)]
+    aggregates = ["count(*) AS n", "min(started_ns) AS first_ns", "max(started_ns) AS last_ns"]
+    aggregates += ["count(backwards) AS backwards"] if survey.backwards else ["0 AS backwards"]
+    aggregates += [f"list(m{at}) FILTER (WHERE m{at} IS NOT NULL) AS m{at}" for at in range(len(metrics))]
+    table = asked.grouped(columns, groups, aggregates)
     cells: dict[tuple[str, ...], Cell] = {}
-    mixed: set[int] = set()
-    for row in table.to_pylist():
-        if not row["n"]:  # nothing chosen, and no key to group by
-            continue
-        key = tuple(row[name] for name in asked.keys)
-        cell = cells.setdefault(key, Cell(key, guarded={name: set() for name in asked.guarded}))
-        cell.runs += row["n"]
-        cell.ends[row["ending"]] += row["n"]
-        cell.backwards += row["backwards"]
-        cell.first_ns = _least(cell.first_ns, row["first_ns"])
-        cell.last_ns = None if row["last_ns"] is None else max(row["last_ns"], cell.last_ns or row["last_ns"])
-        for at, name in enumerate(sets):
-            found = {value for value in (row[f"a{at}"], row[f"z{at}"]) if value is not None}
-            if len(found) == 2:  # there may be more between the two
-                mixed.add(at)
-            if row[f"n{at}"] < row["n"]:
-                found.add("")
-            _set_of(cell, at, name).update(found)
-    for at in sorted(mixed):
-        for row in asked.query([f"g{at}"], columns[3 + at : 4 + at], [f"g{at}"]).to_pylist():
-            cell = cells[tuple(row[name] for name in asked.keys)]
-            _set_of(cell, at, sets[at]).add(row[f"g{at}"] or "")
-    for cell in cells.values():
-        cell.kernels.discard("")
+    places: list[tuple[Cell, tuple[str, ...]]] = []
+    facts = [table.column(name).to_pylist() for name in ("ending", "code", "n", "first_ns", "last_ns", "backwards")]
+    sets = [table.column(f"g{at}").to_pylist() for at, _ in varying]
+    same = {name: {survey.same[name]} for name in asked.sets[1:] if name in survey.same}
+    kernels = {survey.same.get(_DIGEST, "")} - {""}
+    for row, (key, unit) in enumerate(_keys_and_units(asked, table)):
+        cell = cells.get(key)
+        if cell is None:
+            # What is the same everywhere is one set for all cells: nobody may change it.
+            guarded = {name: same[name] if name in same else set[str]() for name in asked.sets[1:]}
+            cell = cells[key] = Cell(key, guarded=guarded, kernels=kernels.copy())
+        ending, code, count, first, last, backwards = (fact[row] for fact in facts)
+        cell.runs += count
+        cell.ends[ending if ending is not None else f"exit {'?' if code is None else code}"] += count
+        cell.backwards += backwards
+        if first is not None:
+            cell.first_ns = first if cell.first_ns is None else min(first, cell.first_ns)
+            cell.last_ns = last if cell.last_ns is None else max(last, cell.last_ns)
+        for (at, name), values in zip(varying, sets, strict=True):
+            if at:
+                cell.guarded[name].add(values[row] or "")
+            elif values[row]:
+                cell.kernels.add(values[row])
+        places.append((cell, unit))
+    for at, metric in enumerate(metrics):
+        for row, numbers in _lists(table.column(f"m{at}")):
+            cell, unit = places[row]
+            of_metric = cell.values.setdefault(metric.name, {})
+            known = of_metric.get(unit)
+            of_metric[unit] = Values(numbers) if known is None else pooled([known, Values(numbers)])
     return cells
 
 
-def _set_of(cell: Cell, at: int, name: str) -> set[str]:
-    """Of the sets that a cell has, the one in this place: the digests come first, and may be guarded as well."""
-    return cell.kernels if at == 0 else cell.guarded[name]
-
-
-def _least(one: int | None, other: int | None) -> int | None:
-    return min((value for value in (one, other) if value is not None), default=None)
-
-
-def _put_lists(asked: _Asked, cells: dict[tuple[str, ...], Cell], only: str | None) -> None:
-    """Each figure."""
-    columns = [*asked.named("u", asked.unit, NO_UNIT), *_good_figures(asked.metrics)]
-    lists = [f"list(m{at}) FILTER (WHERE m{at} IS NOT NULL) AS m{at}" for at in range(len(asked.metrics))]
-    table = asked.query([*asked.units, *lists], columns, asked.units, only)
-    places = list(_places(asked, cells, table))
-    for at, metric in enumerate(asked.metrics):
-        for row, numbers in _lists(table.column(f"m{at}")):
-            cell, unit = places[row]
-            cell.values.setdefault(metric.name, {})[unit] = Values(numbers)
-
-
-def _places(
-    asked: _Asked, cells: dict[tuple[str, ...], Cell], table: pa.Table
-) -> Iterator[tuple[Cell, tuple[str, ...]]]:
-    """Of each row: its cell and its unit, where the table tells that."""
+def _keys_and_units(asked: _Asked, table: pa.Table) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Of each row; no unit where the table has none."""
     count = len(asked.keys)
     named = [table.column(name).to_pylist() for name in (*asked.keys, *asked.units) if name in table.column_names]
-    rows = zip(*named, strict=True) if named else iter([()] * table.num_rows)
-    for row in rows:
-        yield cells.get(row[:count], Cell(row[:count])), row[count:]
+    for row in zip(*named, strict=True) if named else [()] * table.num_rows:
+        yield row[:count], row[count:]
 
 
-def _lists(column: pa.ChunkedArray) -> Iterator[tuple[int, Any]]:
-    """(row, its numbers, ascending) of a column of lists of integers; rows without any are left out."""
-    lengths = column.combine_chunks().value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-    numbers = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+def _lists(column: pa.ChunkedArray) -> Iterator[tuple[int, Ints]]:
+    """(row, its numbers) of a column of lists of integers; rows without any are left out."""
+    whole = column.combine_chunks()
+    lengths = whole.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    numbers = whole.flatten().to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(lengths)
-    numbers = numbers[np.lexsort((numbers, np.repeat(np.arange(lengths.size), lengths)))]
-    ends = np.cumsum(lengths[rows]).tolist()
     start = 0
-    for row, end in zip(rows.tolist(), ends, strict=True):
+    for row, end in zip(rows.tolist(), np.cumsum(lengths[rows]).tolist(), strict=True):
         yield row, numbers[start:end]
         start = end
 
 
-def _put_bins(asked: _Asked, cells: dict[tuple[str, ...], Cell], only: str | None) -> None:
+def _put_bins(asked: _Asked, cells: dict[tuple[str, ...], Cell], metrics: Sequence[Metric]) -> None:
     """Figures counted in bins: for each metric one pass."""
-    for metric in asked.metrics:
-        (figure,) = _good_figures([metric])
-        columns = [*asked.named("u", asked.unit, NO_UNIT), figure]
-        bin_of = f"CAST(floor(ln(m0) / {STEP!r}) AS INTEGER)"
-        selected = [*asked.units, f"{bin_of} AS bin", "count(m0) AS n", "min(m0) AS least", "max(m0) AS most"]
-        table = asked.query(selected, columns, [*asked.units, bin_of], only)
-        found: dict[tuple[tuple[str, ...], tuple[str, ...]], list[tuple[int, int, int, int]]] = {}
-        for (cell, unit), row in zip(_places(asked, cells, table), table.to_pylist(), strict=True):
-            if row["n"]:
-                found.setdefault((cell.key, unit), []).append((row["bin"], row["n"], row["least"], row["most"]))
-        for (key, unit), rows in found.items():
-            numbers, counts, least, most = np.array(sorted(rows), dtype=np.int64).T
+    for metric in metrics:
+        columns = [*asked.named("u", asked.unit, NO_UNIT), f"{_good_figure(metric)} AS m"]
+        bin_of = f"CAST(floor(ln(m) / {STEP!r}) AS INTEGER)"
+        counts = [f"{bin_of} AS bin", "count(m) AS n", "min(m) AS least", "max(m) AS most"]
+        table = asked.grouped(columns, [*asked.units, bin_of], counts)
+        found: dict[tuple[tuple[str, ...], tuple[str, ...]], list[tuple[int, ...]]] = {}
+        rows = zip(*(table.column(name).to_pylist() for name in ("bin", "n", "least", "most")), strict=True)
+        for place, row in zip(_keys_and_units(asked, table), rows, strict=True):
+            if row[1]:
+                found.setdefault(place, []).append(row)
+        for (key, unit), of_unit in found.items():
+            numbers, counts_, least, most = np.array(sorted(of_unit), dtype=np.int64).T
             ends = (int(least.min()), int(most.max()))
-            cells[key].values.setdefault(metric.name, {})[unit] = Values(numbers.copy(), counts.copy(), ends)
+            cells[key].values.setdefault(metric.name, {})[unit] = Values(numbers.copy(), counts_.copy(), ends)
 
 
-def _put_censored(asked: _Asked, cells: dict[tuple[str, ...], Cell]) -> None:
+def _put_censored(asked: _Asked, cells: dict[tuple[str, ...], Cell], metrics: Sequence[Metric]) -> None:
     """What figures were at least where a limit cut them off; a query only where there is any such run."""
-    causes = {cause for cause, _ in _CUT.values()}
-    if not any(causes & cell.ends.keys() for cell in cells.values()):
+    causes = sorted({cause for cause, _ in _CUT.values()})
+    if not any(cause in cell.ends for cell in cells.values() for cause in causes):
         return
     columns: list[str] = []
     names: list[str] = []
-    for metric in asked.metrics:
+    for metric in metrics:
         if metric.group in _CUT and metric.statuses != ("sampled",):
             cause, bound = _CUT[metric.group]
-            cut = f"cause = '{cause}' AND NOT {_TOO_EARLY} AND verdict IS NULL AND NOT {_ENDED}"
-            columns.append(f"CASE WHEN {cut} THEN {bound.format(column=metric.column)} END AS m{len(names)}")
+            columns.append(
+                f"CASE WHEN cause = '{cause}' THEN {bound.format(column=metric.column)} END AS m{len(names)}"
+            )
             names.append(metric.name)
     if not names:
         return
+    listed = ", ".join(f"'{cause}'" for cause in causes)
+    also = f"cause IN ({listed}) AND verdict IS NULL AND NOT {_TOO_EARLY}"
     lists = [f"list(m{at}) FILTER (WHERE m{at} > 0) AS m{at}" for at in range(len(names))]
-    table = asked.query(lists, columns, [])
-    places = list(_places(asked, cells, table))
+    table = asked.grouped(columns, [], lists, also)
+    keys = [key for key, _ in _keys_and_units(asked, table)]
     for at, name in enumerate(names):
         for row, numbers in _lists(table.column(f"m{at}")):
-            places[row][0].censored[name] = numbers.tolist()
+            cells[keys[row]].censored[name] = sorted(numbers.tolist())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from enum import Enum
 
@@ -48,9 +47,10 @@ def ending(end: str, expected: str | None) -> Ending:
     return _OF.get(end, Ending.OTHER)
 
 
-def classed(ends: Mapping[str, int], expected: str | None) -> Counter[Ending]:
+def classed(ends: Mapping[str, int], expected: str | None) -> dict[Ending, int]:
     """How many of each class."""
-    made: Counter[Ending] = Counter()
+    made: dict[Ending, int] = {}
     for end, count in ends.items():
-        made[ending(end, expected)] += count
+        one = ending(end, expected)
+        made[one] = made.get(one, 0) + count
     return made

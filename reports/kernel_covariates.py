@@ -7,7 +7,7 @@ what causes what: exports that are longer have more of everything.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from proofcost.reports.asked import Asked
@@ -30,11 +30,14 @@ LEADING = (INPUT, "export_lines_count", "export_declarations_count", "export_exp
 SHOWN = 8
 LEAST_SUBMISSIONS = LEAST_SIZES
 
+_Known = Mapping[str, Mapping[str, int]]
+"""{submission: {covariate: value}}"""
+
 
 def covariates_section(asked: Asked, grid: Grid) -> list[Section]:
     """The section; none where no submission tells anything about itself."""
     known = _known(asked)
-    costs = {kernel: grid.costs(kernel) for kernel in grid.kernels[:SHOWN_MOST]}
+    costs = {kernel: grid.costs[kernel] for kernel in grid.kernels[:SHOWN_MOST]}
     found: dict[str, dict[str, tuple[int, float]]] = {}
     for name in sorted({name for of in known.values() for name in of}):
         for kernel, of in costs.items():
@@ -62,11 +65,11 @@ def covariates_section(asked: Asked, grid: Grid) -> list[Section]:
     return [Section("Cost against what is checked", (table, _picture(grid, known, costs, order[0])), (text,))]
 
 
-def _known(asked: Asked) -> dict[str, dict[str, int]]:
+def _known(asked: Asked) -> _Known:
     """{submission: {covariate: value}} of whole numbers above 0."""
     query = (
-        f"SELECT coalesce(workload, subject, module, '{UNKNOWN}'), min(covariates), min({INPUT}) FROM {VIEW} "
-        f"WHERE ({asked.where.sql}) AND kernel IS NOT NULL GROUP BY 1"
+        f"SELECT coalesce(workload, subject, module, '{UNKNOWN}'), any_value(covariates), any_value({INPUT}) "
+        f"FROM {VIEW} WHERE ({asked.where.sql}) AND kernel IS NOT NULL GROUP BY 1"
     )
     known: dict[str, dict[str, int]] = {}
     for subject, text, size in asked.data.connection.execute(query, asked.where.parameters).fetchall():
@@ -77,7 +80,7 @@ def _known(asked: Asked) -> dict[str, dict[str, int]]:
     return known
 
 
-def _points(known: dict[str, dict[str, int]], costs: dict[str, int], name: str) -> list[tuple[int, int]]:
+def _points(known: _Known, costs: Mapping[str, int], name: str) -> list[tuple[int, int]]:
     return [(known[one][name], cost) for one, cost in costs.items() if name in known.get(one, {})]
 
 
@@ -97,7 +100,7 @@ def _exponent(points: Sequence[tuple[int, int]]) -> Entry:
     return Estimate(fit.exponent, fit.low, fit.high, fit.confidence)
 
 
-def _picture(grid: Grid, known: dict[str, dict[str, int]], costs: dict[str, dict[str, int]], name: str) -> Picture:
+def _picture(grid: Grid, known: _Known, costs: Mapping[str, Mapping[str, int]], name: str) -> Picture:
     points = {kernel: sorted(_points(known, of, name)) for kernel, of in costs.items()}
     metric = grid.metric
 

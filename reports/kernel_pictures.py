@@ -22,7 +22,7 @@ FACTORS = (1.25, 2.0)
 
 def cactus(grid: Grid) -> Picture:
     """How many submissions each kernel solves when each may cost so much."""
-    given = [charts.Solved(kernel, list(grid.costs(kernel).values()), len(grid.run_on(kernel)))
+    given = [charts.Solved(kernel, list(grid.costs[kernel].values()), len(grid.run_on(kernel)))
              for kernel in grid.kernels[:SHOWN_MOST]]  # fmt: skip
     metric = grid.metric
     text = "Solved, with a known cost: " + ", ".join(
@@ -41,7 +41,7 @@ def profile(grid: Grid) -> Picture:
 
     Over submissions that every kernel was run on and at least one solved.
     """
-    costs = {kernel: grid.costs(kernel) for kernel in grid.kernels[:SHOWN_MOST]}
+    costs = {kernel: grid.costs[kernel] for kernel in grid.kernels[:SHOWN_MOST]}
     used = [one for one in grid.shared if any(one in of for of in costs.values())]
     best = {one: min(of[one] for of in costs.values() if one in of) for one in used}
     factors = {kernel: sorted(of[one] / best[one] for one in used if one in of) for kernel, of in costs.items()}
@@ -61,8 +61,9 @@ def profile(grid: Grid) -> Picture:
 
 def scatter(grid: Grid, one: str, other: str) -> Picture:
     """Two kernels, a point for each submission that both were run on; who has no cost there stands on a rail."""
-    both = [subject for subject in grid.run_on(one) if subject in grid.run_on(other)]
-    costs = (grid.costs(one), grid.costs(other))
+    given = set(grid.run_on(other))
+    both = [subject for subject in grid.run_on(one) if subject in given]
+    costs = (grid.costs[one], grid.costs[other])
     points = [(costs[0].get(subject), costs[1].get(subject)) for subject in both]
     solved = [(x, y) for x, y in points if x is not None and y is not None]
     names, metric = (label(one), label(other)), grid.metric

@@ -7,11 +7,11 @@ has no cost but a bound, and what was not run has none.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from proofcost.reports.asked import Asked, ReportError
-from proofcost.reports.cells import UNKNOWN, Cell, UnlikeError, read, refuse_unlike
+from proofcost.reports.cells import UNKNOWN, Cell, UnlikeError, read
 from proofcost.reports.document import Bound, Column, Document, Entry, Missing, Picture, Section, Table
 from proofcost.reports.endings import CONTROL, UNTOLD, Ending, classed
 from proofcost.reports.kernel_covariates import covariates_section
@@ -32,39 +32,40 @@ LEAD = 40
 """Rows of a long table that short formats show."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Slot:
-    """One kernel on one submission. `state`: None where its runs ended in different ways."""
+    """One kernel on one submission."""
 
     cell: Cell
-    ends: Counter[Ending]
+    ends: Mapping[Ending, int]
     values: Values | None
     """Of the metric shown, of runs that ended by themselves."""
-
-    @property
-    def state(self) -> Ending | None:
-        return next(iter(self.ends)) if len(self.ends) == 1 else None
-
-    @property
-    def cost(self) -> int | None:
-        """The median of a submission that was solved each time."""
-        return self.values.median if self.state is Ending.SOLVED and self.values is not None else None
+    state: Ending | None
+    """None where its runs ended in different ways."""
+    cost: int | None
+    """The median of a submission that was solved each time; None also where that figure is not known."""
 
 
-@dataclass(slots=True)
+def slot_of(cell: Cell, metric: Metric, expected: str | None) -> Slot:
+    """Both `ends` and `state` by `expected`, the verdict that is to come out."""
+    ends = classed(cell.ends, expected)
+    found = cell.values.get(metric.name)
+    values = pooled(found.values()) if found else None
+    state = next(iter(ends)) if len(ends) == 1 else None
+    return Slot(cell, ends, values, state, values.median if values and state is Ending.SOLVED else None)
+
+
+@dataclass(frozen=True, slots=True)
 class Grid:
     """Kernel x submission. Kernels by what they solve, most first."""
 
     metric: Metric
     kernels: list[str]
     subjects: list[str]
-    slots: dict[tuple[str, str], Slot] = field(default_factory=dict)
+    slots: Mapping[tuple[str, str], Slot]
     """By (kernel, submission)."""
-
-    def costs(self, kernel: str) -> dict[str, int]:
-        """Of what a kernel solved: {submission: cost}."""
-        found = ((subject, self.slots.get((kernel, subject))) for subject in self.subjects)
-        return {subject: slot.cost for subject, slot in found if slot is not None and slot.cost is not None}
+    costs: Mapping[str, Mapping[str, int]]
+    """Of each kernel what it solved, in the order of `subjects`: {submission: cost}."""
 
     def run_on(self, kernel: str) -> list[str]:
         """The submissions that a kernel was run on."""
@@ -112,14 +113,17 @@ def grid_of(asked: Asked, group: str) -> tuple[Grid, list[str]]:
     _refuse(cells, asked.pool)
     metric = max(metrics, key=lambda one: sum(one.name in cell.values for cell in cells))
     expected = _expected(cells)
-    slots = {}
-    for cell in cells:
-        values = cell.values.get(metric.name)
-        ends = classed(cell.ends, expected.get(cell.key[1]))
-        slots[cell.key[0], cell.key[1]] = Slot(cell, ends, pooled(values.values()) if values else None)
+    slots = {(cell.key[0], cell.key[1]): slot_of(cell, metric, expected.get(cell.key[1])) for cell in cells}
     solved = Counter(kernel for (kernel, _), slot in slots.items() if slot.state is Ending.SOLVED)
     kernels = sorted({kernel for kernel, _ in slots}, key=lambda name: (-solved[name], name))
-    grid = Grid(metric, kernels, sorted({subject for _, subject in slots}), slots)
+    subjects = sorted({subject for _, subject in slots})
+    costs: dict[str, dict[str, int]] = {kernel: {} for kernel in kernels}
+    for kernel in kernels:
+        for subject in subjects:
+            slot = slots.get((kernel, subject))
+            if slot is not None and slot.cost is not None:
+                costs[kernel][subject] = slot.cost
+    grid = Grid(metric, kernels, subjects, slots, costs)
     notes = _notes(grid, cells, metrics)
     if controls:
         notes.append(f"left out: {', '.join(controls)}: checks nothing, and stands where a kernel stands as a control")
@@ -127,49 +131,62 @@ def grid_of(asked: Asked, group: str) -> tuple[Grid, list[str]]:
 
 
 def _refuse(cells: Sequence[Cell], pool: Sequence[str]) -> None:
-    by_subject: dict[str, list[Cell]] = {}
-    for cell in cells:
-        guarded, cell.guarded = cell.guarded, {name: cell.guarded[name] for name in WITHIN}
-        refuse_unlike([cell], pool)
-        cell.guarded = guarded
-        by_subject.setdefault(cell.key[1], []).append(cell)
-    for subject, group in by_subject.items():
-        for name in ACROSS:
-            values = {value for cell in group for value in cell.guarded[name]}
-            if len(values) > 1 and name not in pool:
-                shown = ", ".join(sorted(value[:16] or "unknown" for value in values)[:5])
-                raise UnlikeError(
-                    f"{subject}: the kernels' runs differ in {name} ({shown}); choose with --where {name}=VALUE, or "
-                    f"put them together all the same with --pool {name}"
-                )
+    """Raise UnlikeError for what must not be put together."""
+    first = cells[0].guarded
+    for name in WITHIN:
+        # What is the same everywhere is one set, shared by all cells.
+        if name in pool or (len(first[name]) == 1 and all(cell.guarded[name] is first[name] for cell in cells)):
+            continue
+        for cell in cells:
+            if len(cell.guarded[name]) > 1:
+                raise UnlikeError(_unlike(f"{cell.key[0]} on {cell.key[1]}: the runs", name, cell.guarded[name]))
+        if name in ACROSS:
+            by_subject: dict[str, set[str]] = {}
+            for cell in cells:
+                by_subject.setdefault(cell.key[1], set()).update(cell.guarded[name])
+            for subject, values in by_subject.items():
+                if len(values) > 1:
+                    raise UnlikeError(_unlike(f"{subject}: the kernels' runs", name, values))
+
+
+def _unlike(what: str, name: str, values: set[str]) -> str:
+    shown = ", ".join(sorted(value[:16] or "unknown" for value in values)[:5])
+    return (
+        f"{what} differ in {name} ({shown}); choose with --where {name}=VALUE, or put them together all the same with "
+        f"--pool {name}"
+    )
 
 
 def _expected(cells: Sequence[Cell]) -> dict[str, str]:
     """Of each submission the verdict that was to be expected, where the records agree on one."""
-    found: dict[str, set[str]] = {}
+    found: dict[str, str] = {}
     for cell in cells:
-        found.setdefault(cell.key[1], set()).update(cell.guarded["expected"] - {""})
-    return {subject: next(iter(values)) for subject, values in found.items() if len(values) == 1}
+        for value in cell.guarded["expected"]:
+            if value:
+                found[cell.key[1]] = value if found.get(cell.key[1], value) == value else _CLASH
+    return {subject: value for subject, value in found.items() if value != _CLASH}
+
+
+_CLASH = "the records do not agree"
 
 
 def disagreements(grid: Grid) -> list[str]:
     """Submissions that some run accepted and some run rejected."""
-    found = []
-    for subject in grid.subjects:
-        ends = {end for kernel in grid.kernels if (slot := grid.slots.get((kernel, subject))) for end in slot.cell.ends}
-        if {"accepted", "rejected"} <= ends:
-            found.append(subject)
-    return found
+    by_end = {
+        end: {subject for (_, subject), slot in grid.slots.items() if end in slot.cell.ends}
+        for end in ("accepted", "rejected")
+    }
+    return sorted(by_end["accepted"] & by_end["rejected"])
 
 
 def _answer(grid: Grid) -> str:
     best, count = grid.kernels[0], len(grid.subjects)
-    parts = [f"{best} solves most: {len(_solved(grid, best))} of {plural(count, 'submission')}"]
+    parts = [f"{best} solves most: {_solved(grid, best)} of {plural(count, 'submission')}"]
     if len(grid.kernels) == 1:
-        parts = [f"{best} solves {len(_solved(grid, best))} of {plural(count, 'submission')}"]
-    shared = set.intersection(*(set(grid.costs(kernel)) for kernel in grid.kernels))
+        parts = [f"{best} solves {_solved(grid, best)} of {plural(count, 'submission')}"]
+    shared = set.intersection(*(set(grid.costs[kernel]) for kernel in grid.kernels))
     if len(grid.kernels) > 1 and shared:
-        total = {kernel: sum(grid.costs(kernel)[one] for one in shared) for kernel in grid.kernels}
+        total = {kernel: sum(grid.costs[kernel][one] for one in shared) for kernel in grid.kernels}
         least = min(total, key=lambda name: total[name])
         parts.append(f"on the {plural(len(shared), 'submission')} that all of them solve {least} costs least in sum")
     at_odds = disagreements(grid)
@@ -178,8 +195,8 @@ def _answer(grid: Grid) -> str:
     return "; ".join(parts) + "."
 
 
-def _solved(grid: Grid, kernel: str) -> list[str]:
-    return [one for (name, one), slot in grid.slots.items() if name == kernel and slot.state is Ending.SOLVED]
+def _solved(grid: Grid, kernel: str) -> int:
+    return sum(name == kernel and slot.state is Ending.SOLVED for (name, _), slot in grid.slots.items())
 
 
 def _kernels_table(grid: Grid) -> Table:
@@ -199,7 +216,7 @@ def _kernels_table(grid: Grid) -> Table:
     for kernel in grid.kernels:
         mine = [slot for (name, _), slot in grid.slots.items() if name == kernel]
         states = Counter(slot.state for slot in mine)
-        costs = sorted(grid.costs(kernel).values())
+        costs = sorted(grid.costs[kernel].values())
         none = Missing("nothing solved, or its cost not measured")
         spread: list[Entry] = [costs[0], costs[(len(costs) - 1) // 2], costs[-1]] if costs else [none, none, none]
         threads = sorted({value or "?" for slot in mine for value in slot.cell.guarded["threads"]})
@@ -223,7 +240,9 @@ def entry_of(slot: Slot | None, metric: Metric) -> Entry:
     if bounds and state in (Ending.TIMEOUT, Ending.MEMORY):
         return Bound(bounds[0])
     if state is None:
-        return Missing(", ".join(f"{count} {one.value}" for one, count in slot.ends.most_common()))
+        return Missing(
+            ", ".join(f"{count} {one.value}" for one, count in sorted(slot.ends.items(), key=lambda item: -item[1]))
+        )
     return Missing(state.value if state is not Ending.OTHER else ", ".join(sorted(slot.cell.ends)))
 
 

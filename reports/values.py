@@ -24,12 +24,12 @@ WORST_ERROR = math.expm1(STEP / 2)
 class Values:
     """At least one figure, all above 0. (A plain class: there may be a million of them.)"""
 
-    __slots__ = ("_ends", "counts", "numbers")
+    __slots__ = ("_ends", "_numbers", "_ordered", "counts")
 
     def __init__(self, numbers: Ints, counts: Ints | None = None, ends: tuple[int, int] | None = None) -> None:
-        """`ends`: least and largest figure; needed with `counts` only."""
-        self.numbers = numbers
-        """The figures themselves, ascending; or the bins that hold any, ascending."""
+        """Figures in any order; or, with `counts`, bins in ascending order, and the least and largest figure."""
+        self._numbers = numbers
+        self._ordered = counts is not None
         self.counts = counts
         """How many each bin holds; None where `numbers` are the figures themselves."""
         self._ends = ends
@@ -37,7 +37,14 @@ class Values:
     @classmethod
     def of(cls, figures: Sequence[int] | Ints) -> Values:
         """Each figure kept; at least one, all above 0."""
-        return cls(np.sort(np.asarray(figures, dtype=np.int64)))
+        return cls(np.asarray(figures, dtype=np.int64))
+
+    @property
+    def numbers(self) -> Ints:
+        """The figures themselves, or the bins that hold any; ascending. Put in order when first asked for."""
+        if not self._ordered:
+            self._numbers, self._ordered = np.sort(self._numbers), True
+        return self._numbers
 
     @property
     def minimum(self) -> int:
@@ -55,7 +62,7 @@ class Values:
 
     @property
     def n(self) -> int:
-        return int(self.numbers.size if self.counts is None else self.counts.sum())
+        return int(self._numbers.size if self.counts is None else self.counts.sum())
 
     @property
     def median(self) -> int:

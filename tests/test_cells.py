@@ -138,14 +138,16 @@ def test_keys_may_be_labels_and_what_is_not_told_is_one_key(tmp_path: Path) -> N
         read_rows(tmp_path, rows, ("kernle",))
 
 
-def test_conditions_choose_also_where_large_cells_are_binned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "EXACT_MOST", 3)
+def test_what_is_too_many_to_keep_is_counted_in_bins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EXACT_MOST", 10)
     rows = [run("a", "x", wall) for wall in range(1, 11)] + [run("b", "x", 1)] + [run("a", "x", 99, threads=9)]
     one, other = read_rows(tmp_path, rows, BY, "wall_program<50ms")
     values = one.values["wall"][()]
     assert (values.binned, values.n, values.minimum, values.maximum) == (True, 10, 1 * MS, 10 * MS)
     assert abs(values.median / (5 * MS) - 1) <= WORST_ERROR
-    assert not other.values["wall"][()].binned
+    assert other.values["wall"][()].binned
+    monkeypatch.setattr(module, "EXACT_MOST", 11)
+    assert not any(cell.values["wall"][()].binned for cell in read_rows(tmp_path, rows, BY, "wall_program<50ms"))
 
 
 @pytest.mark.parametrize("bins", [True, False, None])
