@@ -18,7 +18,9 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from proofcost.harness import cgroup, hierarchy, procfs, sample, samples, signals
 
-LENGTH_S = float(os.environ.get("PROOFCOST_BENCH_SAMPLER_S", "10"))
+LENGTH_S = float(os.environ.get("PROOFCOST_BENCH_SAMPLER_S", "4"))
+ROUNDS = 3
+"""In turn, the least of each: what else the host does makes caches cold, which only ever adds."""
 PROCESSES = 6
 TARGET = 0.2
 
@@ -83,8 +85,9 @@ def test_cpu_of_the_sampler(
     found: dict[str, float] = {}
 
     def all_of_them() -> None:
-        for what in ("nothing", "three cgroup files", "all"):
-            found[what] = measure(*group, what, monkeypatch)
+        for _ in range(ROUNDS):
+            for what in ("nothing", "three cgroup files", "all"):
+                found[what] = min(found.get(what, 100.0), measure(*group, what, monkeypatch))
 
     try:
         benchmark.pedantic(all_of_them, rounds=1, iterations=1)  # type: ignore[no-untyped-call]
@@ -92,7 +95,9 @@ def test_cpu_of_the_sampler(
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     benchmark.extra_info.update({f"{what} %": value for what, value in found.items()})
     with capsys.disabled():
-        print(f"\nthe sampler's own CPU, % of one core, {PROCESSES} processes, {LENGTH_S:.0f} s each")
+        print(
+            f"\nthe sampler's own CPU, % of one core, {PROCESSES} processes, least of {ROUNDS} times {LENGTH_S:.0f} s"
+        )
         for what, value in found.items():
             print(f"  {what:<24}{value:6.3f}")
         files = found["three cgroup files"]
