@@ -116,6 +116,15 @@ class Judged:
     changes: tuple[Change, ...]
     unknown: int = 0
     """Points with too few runs to be held against those before."""
+    line: tuple[int, ...] | None = None
+    """Where ancestors are known: the points that lead up to the last, at a merge by the side that is nearest in cost.
+    `counted` and what is drawn are of these; None: all points."""
+
+    @property
+    def shown(self) -> list[Point]:
+        """The points of segments."""
+        points = self.series.points
+        return list(points) if self.line is None else [points[at] for at in self.line]
 
     @property
     def places(self) -> list[int]:
@@ -125,7 +134,7 @@ class Judged:
     @property
     def bounds(self) -> list[tuple[int, int]]:
         """Segments, as first point and the point after the last."""
-        ends = [0, *self.places, len(self.series.points)]
+        ends = [0, *self.places, len(self.shown)]
         return list(pairwise(ends))
 
     @property
@@ -141,7 +150,7 @@ class Judged:
             reach = math.exp(NOISE_BAND * segment.spread)
             return segment.median / reach, segment.median * reach
         start, end = self.bounds[at]
-        seen = [value for point in self.series.points[start:end] for value in point.values]
+        seen = [value for point in self.shown[start:end] for value in point.values]
         return min(seen), max(seen)
 
     def level(self, at: int) -> float:
@@ -149,7 +158,7 @@ class Judged:
         if self.noisy is not None:
             return self.noisy.segments[at].median
         start, end = self.bounds[at]
-        return median_low(point.median for point in self.series.points[start:end])
+        return median_low(point.median for point in self.shown[start:end])
 
     @property
     def said(self) -> str:
@@ -182,8 +191,8 @@ def judged(series: Series) -> Judged:
             for step in found.steps
         ]
         return Judged(series, found, None, tuple(changes))
-    counted = counted_history([point.values for point in series.points])
     if series.ancestors is None:
+        counted = counted_history([point.values for point in series.points])
         steps = [Change(step.index - 1, step.index, float(1 + step.change.effect), None) for step in counted.steps]
         return Judged(series, None, counted, tuple(steps), len(counted.unknown))
     made: list[Change] = []
@@ -196,7 +205,19 @@ def judged(series: Series) -> Judged:
         if known and all(change.is_change for change, _ in known):
             change, one = min(known, key=lambda pair: abs(pair[0].effect))
             made.append(Change(one, after, float(1 + change.effect), None))
-    return Judged(series, None, counted, tuple(made), unknown)
+    line = _line(series)
+    counted = counted_history([series.points[at].values for at in line])
+    return Judged(series, None, counted, tuple(made), unknown, line)
+
+
+def _line(series: Series) -> tuple[int, ...]:
+    """See `Judged.line`; of a series whose ancestors are known."""
+    assert series.ancestors is not None
+    found = [len(series.points) - 1]
+    while before := series.ancestors[found[-1]]:
+        here = series.points[found[-1]].median
+        found.append(min(before, key=lambda at: abs(math.log(series.points[at].median / here))))
+    return tuple(reversed(found))
 
 
 def document(found: Found) -> Document:
@@ -256,7 +277,7 @@ def _constant(found: Found, shown: _Keys) -> list[str]:
     told = [
         f"{name} {first[at]}"
         for at, name in enumerate(found.key_names)
-        if at not in shown.places and first[at] not in ("", "?")
+        if len({series.key[at] for series in found.series}) == 1 and at not in shown.places and first[at] != "?"
     ]
     return [f"records that are all of {', '.join(told)}"] if told else []
 
@@ -333,7 +354,7 @@ def _noise(one: Judged) -> float:
     """Of the last segment: half of its band over its level; of counts the largest spread within a point."""
     if one.counted is not None:
         start, end = one.bounds[-1]
-        return max((max(point.values) - min(point.values)) / point.median for point in one.series.points[start:end])
+        return max((max(point.values) - min(point.values)) / point.median for point in one.shown[start:end])
     low, high = one.band(len(one.bounds) - 1)
     return (high - low) / 2 / one.level(len(one.bounds) - 1)
 
@@ -342,7 +363,7 @@ def _segments(figure: Metric, done: Sequence[Judged], keys: _Keys) -> Table:
     rows: list[Sequence[Entry]] = []
     for one in done:
         for at, (start, end) in enumerate(one.bounds):
-            points = one.series.points[start:end]
+            points = one.shown[start:end]
             low, high = one.band(at)
             rows.append([*keys.of(one.series), points[0].name, points[-1].name, len(points), one.level(at), low, high])
     columns = [
@@ -354,7 +375,13 @@ def _segments(figure: Metric, done: Sequence[Judged], keys: _Keys) -> Table:
         Column("band_low", "band from", figure.unit, "noise band"),
         Column("band_high", "band to", figure.unit, "noise band"),
     ]
-    said = "least and most seen" if figure.counted else "where 95 % of single points lie, by the segment's own noise"
+    lines = any(one.line is not None for one in done)
+    along = "; of the commits that lead up to the last" if lines else ""
+    said = (
+        f"least and most seen{along}"
+        if figure.counted
+        else "where 95 % of single points lie, by the segment's own noise"
+    )
     return Table(
         f"segments_{metric_key(figure)}", f"Segments: {figure.name}", columns, rows, lead=LEAD, notes=[f"band: {said}"]
     )
@@ -381,7 +408,12 @@ def _ends(found: Found, keys: _Keys) -> Table | None:
 
 def _picture(figure: Metric, one: Judged, keys: _Keys) -> Picture:
     points = one.series.points
-    text = f"{plural(len(points), 'point')}, {one.said}."
+    beside = len(points) - len(one.shown)
+    text = f"{plural(len(points), 'point')}, {one.said}." + (
+        f" Drawn: the line that leads up to the last; {plural(beside, 'point')} of other branches not."
+        if beside
+        else ""
+    )
     for change in one.changes[:TOLD_MOST]:
         before, after = points[change.before].name, points[change.after].name
         text += f" Between {before} and {after} by a ratio of {change.value:.4f}."
@@ -397,7 +429,7 @@ def _picture(figure: Metric, one: Judged, keys: _Keys) -> Picture:
 
 
 def _draw(canvas: Canvas, one: Judged) -> None:
-    points = one.series.points
+    points = one.shown
     found = [charts.Segment(start, end - 1, one.level(at), *one.band(at)) for at, (start, end) in enumerate(one.bounds)]
     figure = one.series.figure
     charts.segments(

@@ -10,6 +10,7 @@ from proofcost.reports.dataset import Data
 from proofcost.reports.host_facts import machines, oddities, read_facts
 from proofcost.reports.hosts import Costs, Found
 from proofcost.reports.metrics import METRICS, Metric
+from proofcost.reports.telling import telling
 from proofcost.reports.units import plural
 from proofcost.reports.values import pooled
 from proofcost.reports.where import Where
@@ -18,8 +19,7 @@ WORK = ("phase", "subject", "input_sha256", "source")
 """What is one work, whoever checks it."""
 KERNEL = ("kernel", "kernel_sha256", "config_sha256", "threads", "sandbox", "counters", "metric_definitions")
 """What is one kernel: all that must be alike for its cost to be."""
-NAMED = ("kernel", "threads", "sandbox", "counters")
-"""Of those, what its name tells where they differ."""
+
 
 FINISHED = ("accepted", "rejected", "declined", "ran", "exit 0")
 
@@ -70,7 +70,7 @@ def _same_end(cells: Sequence[Cell]) -> tuple[list[Cell], list[str]]:
 def _names(cells: Sequence[Cell]) -> dict[tuple[str, ...], tuple[str, str]]:
     """(subject, kernel) of each key as people see it: what is the same everywhere is not said."""
     kernels = {cell.key[len(WORK) : -1] for cell in cells}
-    differ = [at for at in range(1, len(KERNEL)) if len({kernel[at] for kernel in kernels}) > 1]
+    differ = [at for at in telling(kernels) if at]
     works = {cell.key[: len(WORK)] for cell in cells}
     several = len({work[0] for work in works}) > 1
     plain = len({work[1] for work in works}) == len({(work[1], work[2]) for work in works})

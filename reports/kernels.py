@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from proofcost.reports.asked import Asked, ReportError
 from proofcost.reports.cells import UNKNOWN, Cell, UnlikeError, read
+from proofcost.reports.declarations import said_of
 from proofcost.reports.document import Bound, Column, Document, Entry, Missing, Picture, Section, Table
 from proofcost.reports.endings import CONTROL, UNTOLD, Ending, classed
 from proofcost.reports.kernel_covariates import covariates_section
@@ -124,7 +125,7 @@ def grid_of(asked: Asked, group: str) -> tuple[Grid, list[str]]:
             if slot is not None and slot.cost is not None:
                 costs[kernel][subject] = slot.cost
     grid = Grid(metric, kernels, subjects, slots, costs)
-    notes = _notes(grid, cells, metrics)
+    notes = [*_notes(grid, cells, metrics), *said_of((asked.data, asked.where))]
     if controls:
         notes.append(f"left out: {', '.join(controls)}: checks nothing, and stands where a kernel stands as a control")
     return grid, notes

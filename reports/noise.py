@@ -1,9 +1,9 @@
 """`report noise`: can these figures be trusted? How often the comparison cries wolf, and what disturbed it.
 
-R7: things are compared with themselves through the very methods that judge changes. Three ways, each told apart: twins
-(one binary under two names in the same blocks: `bench aa`), reruns (one binary, measured in two series), and
-split halves of one series. The interval of a rate is Clopper and Pearson's. Beside it the floor, steal, drift, and who
-is too close to the floor.
+R7: things are compared with themselves through the very methods that judge changes. Four ways, each told apart: twins
+(one binary under two names in the same blocks: `bench aa`), reruns (one binary, measured in two series), builds of one
+commit (in two series; what a build varies is in it), and split halves of one series. The interval of a rate is Clopper
+and Pearson's. Beside it the floor, steal, drift, and who is too close to the floor.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ Q = 0.05
 WANTED_RATE = 0.05
 """Of false alarms, which the calibrated delta keeps to."""
 LEAD = 25
+LONG = 24
+"""Runs of a series from which blocks hold two a side: six blocks are the least that can alarm."""
 MANY_STEAL = 0.02
 """Share of CPU time taken by the hypervisor from which it is marked."""
 
@@ -42,6 +44,7 @@ class Way(Enum):
 
     TWINS = "twins in the same blocks"
     RERUNS = "reruns of one binary"
+    REBUILDS = "builds of one commit"
     HALVES = "split halves"
 
 
@@ -56,6 +59,8 @@ class Same:
     """By series, the oldest first: costs in order of time."""
     twins: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
     """By block: costs of one name and of the other."""
+    rebuilt: bool = False
+    """Each series is of another build of one commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,18 +135,30 @@ def rates(same: Sequence[Same]) -> list[Rate]:
     for group in groups.values():
         figure, host_class = group[0].figure, group[0].host_class
         twins = [compare_blocks(list(one.twins)) for one in group if one.twins]
-        reruns = [comparison for one in group for comparison in _reruns(one)]
-        for way, comparisons in ((Way.TWINS, twins), (Way.RERUNS, reruns)):
+        reruns = [comparison for one in group if not one.rebuilt for comparison in _reruns(one)]
+        builds = [comparison for one in group if one.rebuilt for comparison in _reruns(one)]
+        for way, comparisons in ((Way.TWINS, twins), (Way.RERUNS, reruns), (Way.REBUILDS, builds)):
             if comparisons:
                 made.append(_rate(way, host_class, figure, comparisons))
-        halves = split_half(
-            {f"{one.name} {at}": part for one in group for at, part in enumerate(one.series)}, figure.delta
-        )
-        if halves.rate.comparisons or halves.too_few:
-            delta = calibrated_delta(halves.log_ratios, WANTED_RATE)
-            made.append(Rate(Way.HALVES, host_class, figure, halves.rate, len(halves.too_few), delta))
+        made += _halves(host_class, figure, [one for one in group if not one.rebuilt])
     order = list(Way)
     return sorted(made, key=lambda one: (one.figure.name, one.host_class, order.index(one.way)))
+
+
+def _halves(host_class: str, figure: Metric, group: Sequence[Same]) -> list[Rate]:
+    """Each series once, in blocks of two runs a side where there are enough for an alarm, else of one."""
+    parts = {
+        f"{one.name} {number} {at}": part for number, one in enumerate(group) for at, part in enumerate(one.series)
+    }
+    long = {name: part for name, part in parts.items() if len(part) >= LONG}
+    short = {name: part for name, part in parts.items() if name not in long}
+    done = [split_half(long, figure.delta), split_half(short, figure.delta, runs_per_side=1)]
+    comparisons, too_few = sum(one.rate.comparisons for one in done), sum(len(one.too_few) for one in done)
+    if not comparisons and not too_few:
+        return []
+    rate = alarm_rate(sum(one.rate.alarms for one in done), comparisons)
+    delta = calibrated_delta([ratio for one in done for ratio in one.log_ratios], WANTED_RATE)
+    return [Rate(Way.HALVES, host_class, figure, rate, too_few, delta)]
 
 
 def _reruns(one: Same) -> list[Comparison]:

@@ -66,6 +66,7 @@ def noise_found(data: Data, where: Where, said: Sequence[str] = ()) -> Found:
                 walls[cell.key] = (metric, runs)
             if not _is_null(runs):
                 same += _same(cell, metric, runs)
+    same += _rebuilt(data, where)
     floors = _floors(walls)
     drifts, skipped = _drifts(walls)
     if skipped:
@@ -104,6 +105,34 @@ def _same(cell: Cell, metric: Metric, runs: Sequence[Run]) -> list[Same]:
         for at, part in enumerate(parts):
             twins = _twins(mine) if known and at == 0 else ()
             made.append(Same(f"{shown} {cell.key[3]} {cell.key[_SANDBOX]}", cell.key[_HOST], metric, part, twins))
+    return made
+
+
+def _rebuilt(data: Data, where: Where) -> list[Same]:
+    """Kernels of one commit (`label.commit`) whose binaries differ: the first series of each binary, in order of time.
+
+    A label is of a whole call: where it has several kernels, each is taken to be of that commit under its own name.
+    """
+    by = ("kernel", "label.commit", *(name for name in SAME if name != "kernel_sha256"))
+    unit = ("kernel_sha256", *_UNIT)
+    made = []
+    for cell in read(data, where, by, METRICS, unit, (), bins=False):
+        if UNKNOWN in cell.key[:2] or len(cell.kernels) < 2 or cell.verdict not in FINISHED:
+            continue
+        host = cell.key[by.index("host_class")]
+        for group in GROUPS:
+            metric = next((one for one in METRICS if one.group == group and one.name in cell.values), None)
+            if metric is None or host == UNKNOWN:
+                continue
+            builds: dict[tuple[str, str], list[tuple[int, int]]] = {}
+            for (digest, series, _, _, _, started, _), values in cell.values[metric.name].items():
+                at = int(started) if started.isdecimal() else 0
+                builds.setdefault((digest, series), []).extend((at, int(cost)) for cost in values.floats())
+            first: dict[str, list[tuple[int, int]]] = {}
+            for (digest, _), runs in sorted(builds.items(), key=lambda one: min(one[1])):
+                first.setdefault(digest, sorted(runs))
+            series_of = tuple(tuple(cost for _, cost in runs) for runs in first.values())
+            made.append(Same(f"{cell.key[0]} {cell.key[1]}", host, metric, series_of, rebuilt=True))
     return made
 
 

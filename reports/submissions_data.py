@@ -12,6 +12,7 @@ from proofcost.reports.host_facts import oddities
 from proofcost.reports.metric_key import metric_key
 from proofcost.reports.metrics import METRICS, Metric
 from proofcost.reports.submissions import Cohort, Slot
+from proofcost.reports.telling import telling
 from proofcost.reports.units import plural
 from proofcost.reports.where import Where, reach
 
@@ -88,22 +89,12 @@ def cohorts_found(
         groups.setdefault(cell.key[6:], []).append(cell)
     if left_out:
         notes.append(f"left out: {plural(left_out, 'run')} of controls, which check nothing ({', '.join(CONTROLS)})")
-    shown = _telling(list(groups))
+    shown = telling(groups)
     made = []
     for key, group in sorted(groups.items()):
         name = ", ".join(f"{cohort[at].replace('_sha256', '')} {key[at][:25]}" for at in shown)
         made.append(_cohort(name, group, by_problem is None))
     return made, [*notes, *said_of((data, where)), *oddities(data, where)]
-
-
-def _telling(keys: Sequence[tuple[str, ...]]) -> list[int]:
-    """Which parts of the keys tell them apart: none that adds nothing to those before it."""
-    shown: list[int] = []
-    for at in range(len(keys[0]) if keys else 0):
-        told = len({tuple(key[one] for one in shown) for key in keys})
-        if len({tuple(key[one] for one in (*shown, at)) for key in keys}) > told:
-            shown.append(at)
-    return shown
 
 
 def _told(data: Data, where: Where, label: str) -> bool:

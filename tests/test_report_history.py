@@ -158,6 +158,10 @@ def test_branches_are_followed_by_ancestry_not_by_their_place_in_the_list(tmp_pa
     graph = read_order("base\nfast base\ndocs base\nmerge fast docs\nnext merge\n")
     made = report(tmp_path, rows, "kernel", graph)
     assert changes(made, "instructions_callgrind") == [("base", "fast")]
+    # Segments and picture are of the line that leads up to the last: `docs` is on the other branch.
+    segments = table(made, "segments_instructions_callgrind").rows
+    assert [(row[1], row[2], row[3]) for row in segments] == [("base", "base", 1), ("fast", "next", 3)]
+    assert "1 point of other branches not" in made.pictures()[0].text
     assert any("nearest measured ancestors" in note for note in made.notes)
 
 

@@ -190,3 +190,23 @@ def test_little_or_nothing_says_so(
     assert cli.main(["report", "noise", str(kept(tmp_path, rows))]) == status
     streams = capsys.readouterr()
     assert said in streams.out + streams.err
+
+
+def test_twelve_runs_as_a_bench_makes_them_are_enough_for_a_split(tmp_path: Path) -> None:
+    rows = [row for work in range(5) for row in series(noisy(100, 0.01, 12, work), workload=f"w{work}")]
+    assert rate_of(report(tmp_path, rows), Way.HALVES.value)[3] == 5
+    rows = [row for work in range(5) for row in series(noisy(100, 0.01, 11, work), workload=f"w{work}")]
+    assert rate_of(report(tmp_path, rows), Way.HALVES.value)[3] == 0
+
+
+def test_builds_of_one_commit_are_told_apart_from_reruns_of_one_binary(tmp_path: Path) -> None:
+    """Three builds of one commit, one of another: one pair, and it differs by 10 %."""
+    rows = []
+    for at, (commit, digest, wall) in enumerate((("c", "x", 100), ("c", "y", 110), ("c", "z", 100), ("d", "w", 100))):
+        more = {"labels": {"commit": commit}, "kernel_sha256": digest}
+        rows += series(noisy(wall, 0.002, 8, at), f"p{at}", at, **more)
+    row = rate_of(report(tmp_path, rows), Way.REBUILDS.value)
+    assert row[3:5] == (1, 1)
+    for one in rows:
+        one["kernel_sha256"] = "x"
+    assert not [row for row in table(report(tmp_path, rows), "false_alarms").rows if row[2] == Way.REBUILDS.value]
