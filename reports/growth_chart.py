@@ -23,6 +23,8 @@ PANEL_INCHES = (4.2, 3.2)
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 MARKS = ("o", "s", "D", "v", "P", "X", "*")
 SALT = "proofcost"
+LEAST_SPAN = 1.5
+"""A cost axis goes up to so many times its beginning at least."""
 FEW_DECADES = 12
 """Below this quotient an axis may show no power of ten at all: the steps between them are told, too."""
 LEGEND_ROOM = 0.4
@@ -113,6 +115,9 @@ def _panel(
                 )
         panel.plot([], [], color=colour, marker=mark, label=label)
     low, high = panel.get_ylim()
+    least = LEAST_SPAN / (high / low)
+    if least > 1:  # noise of a memory that does not grow is no slope
+        low, high = low / least**0.5, high * least**0.5
     high *= (high / low) ** LEGEND_ROOM  # so that no name lies over a point
     panel.set_ylim(low, high)
     panel.yaxis.set_minor_formatter(plain if high < FEW_DECADES * low else NullFormatter())

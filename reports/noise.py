@@ -18,6 +18,7 @@ import numpy as np
 
 from proofcost.reports import charts
 from proofcost.reports.document import Column, Document, Entry, Estimate, Missing, Picture, Section, Table
+from proofcost.reports.entries import figure_text
 from proofcost.reports.metrics import Metric
 from proofcost.reports.statistics.alarm_rate import AlarmRate, alarm_rate, calibrated_delta, sample_floor
 from proofcost.reports.statistics.comparison import Comparison
@@ -245,7 +246,7 @@ def _answer(measured: Sequence[Rate], found: Found) -> str:
 
 
 def _percent(share: float | None) -> str:
-    return "?" if share is None else f"{100 * share:.2g} %"
+    return "?" if share is None else figure_text(share, "share")
 
 
 def _alarms(measured: Sequence[Rate]) -> Section:
