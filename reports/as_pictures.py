@@ -12,6 +12,7 @@ import warnings
 from typing import Any
 
 from proofcost.reports.document import Picture
+from proofcost.reports.inert import inert_outside
 
 EXTRA = "reports"
 """The extra that brings `matplotlib`."""
@@ -48,6 +49,12 @@ _METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": None},
 }
 
+_TOLD = {"svg": ("Title", "Description"), "pdf": ("Title", "Subject"), "png": ("Title", "Description")}
+"""Where each format keeps the question and the words, for who cannot see the picture."""
+
+TEXT = 2000
+"""Longest text in a file, in characters."""
+
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -67,7 +74,12 @@ def render(picture: Picture, suffix: str) -> bytes:
         figure = Figure(figsize=(picture.width, picture.height), layout="constrained")
         FigureCanvasAgg(figure)
         picture.draw(figure)
-        figure.savefig(out, format=suffix, metadata=_METADATA[suffix], dpi=PNG_DOTS_PER_INCH)
+        told = dict(zip(_TOLD[suffix], map(_inert, (picture.question, picture.text)), strict=True))
+        figure.savefig(out, format=suffix, metadata=_METADATA[suffix] | told, dpi=PNG_DOTS_PER_INCH)
     if suffix == "svg":
         return _NOT_XML.sub("", out.getvalue().decode("utf-8", "replace")).encode("utf-8")
     return out.getvalue()
+
+
+def _inert(text: str) -> str:
+    return inert_outside(text, TEXT)

@@ -78,6 +78,19 @@ HEAD = """# How to read a report
 Every number of a report, what it means, how it is made, what it assumes and where the method comes from. Each page of a
 report ends with those of these terms that occur in it. Made from `reports/terms.toml` by
 `python -m proofcost.reports.terms`; [statistics.md](statistics.md) says what the methods were held against.
+
+## Files
+
+`-o` chooses by the name's end. All of them hold the same numbers, floats to 15 digits.
+
+- `.html`: the whole report as one page that needs no network. Click a head to sort; type a word or `> 1.5 s`, to filter.
+- `.md`: for a job's summary or a comment, below 60 kB: the answer, marked rows first; what is left out is counted.
+- `.json`: everything. A figure is a number or an object: `{"missing": reason}`, `{"at_least": n}`, `{"at_most": n}`, or
+  `value`, `low`, `high` and `confidence`, where an open end is null.
+- `.csv`, `.parquet`: the first table. Column `x` holds values only; beside it, where they occur: `x_low`, `x_high`,
+  `x_confidence`, `x_at_least`, `x_at_most` and `x_missing` (the reason). Times are in ns, memory in bytes.
+- `.svg`, `.pdf`, `.png`: the picture; several are a file each, `NAME-KEY.svg`. The same data give the same bytes.
+- A folder: a home page, and each report's page with its JSON, all of its tables as CSV and all of its pictures as SVG.
 """
 
 

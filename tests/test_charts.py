@@ -143,6 +143,15 @@ def test_a_chart_is_the_same_bytes_each_time_and_holds_no_control(name: str) -> 
     assert b"<img" not in svg
 
 
+def test_a_file_tells_its_question_and_its_words() -> None:
+    picture = Picture("k", "Who <wins>?", "Nobody \x1b does.", lambda canvas: DRAWN["ranks"](canvas.add_subplot()))
+    svg = as_pictures.render(picture, "svg").decode()
+    assert "<title>Who &lt;wins&gt;?</title>" in svg
+    assert "Nobody \\x1b does." in svg
+    assert b"Who <wins>?" in as_pictures.render(picture, "pdf")
+    assert b"Nobody \\x1b does." in as_pictures.render(picture, "png")
+
+
 EMPTY: tuple[Callable[[Any], None], ...] = (
     lambda made: charts.forest(made, []),
     lambda made: charts.cactus(made, [charts.Solved("k", [], 3)]),
