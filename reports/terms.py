@@ -83,7 +83,7 @@ report ends with those of these terms that occur in it. Made from `reports/terms
 
 `-o` chooses by the name's end. All of them hold the same numbers, floats to 15 digits.
 
-- `.html`: the whole report as one page that needs no network. Click a head to sort; type a word or `> 1.5 s`, to filter.
+- `.html`: the whole report as one page that needs no network. Click a head to sort; type a word or `> 1.5 s` to filter.
 - `.md`: for a job's summary or a comment, below 60 kB: the answer, marked rows first; what is left out is counted.
 - `.json`: everything. A figure is a number or an object: `{"missing": reason}`, `{"at_least": n}`, `{"at_most": n}`, or
   `value`, `low`, `high` and `confidence`, where an open end is null.
