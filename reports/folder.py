@@ -9,20 +9,24 @@ from proofcost.reports.document import Document
 from proofcost.reports.names import file_names
 from proofcost.reports.units import plural
 
-INDEX = "index.html"
+HOME = "index"
+INDEX = f"{HOME}.html"
 
 
 def files_of(documents: Sequence[Document]) -> dict[str, bytes]:
     """Name and content of every file; the home page comes last, so that it never links to what is not there yet."""
     files: dict[str, bytes] = {}
     pages = []
-    for document, name in zip(documents, file_names([one.kind for one in documents]), strict=True):
-        beside = {f"{name}.json": as_json.render(document)}
+    names = file_names([HOME, *(one.kind for one in documents)])[1:]
+    for document, name in zip(documents, names, strict=True):
         tables, pictures = document.tables(), document.pictures()
-        for table, key in zip(tables, file_names([one.key for one in tables]), strict=True):
-            beside[f"{name}-{key}.csv"] = as_table.csv_file(table)
-        for picture, key in zip(pictures, file_names([one.key for one in pictures]), strict=True):
-            beside[f"{name}-{key}.svg"] = as_pictures.render(picture, "svg")
+        keys = file_names([*(one.key for one in tables), *(one.key for one in pictures)])
+        # Two hyphens, which no name has: a table "2" of one report is no file of a second one.
+        beside = {f"{name}.json": as_json.render(document)}
+        for table, key in zip(tables, keys, strict=False):
+            beside[f"{name}--{key}.csv"] = as_table.csv_file(table)
+        for picture, key in zip(pictures, keys[len(tables) :], strict=True):
+            beside[f"{name}--{key}.svg"] = as_pictures.render(picture, "svg")
         files |= beside
         files[f"{name}.html"] = as_html.render(document, list(beside), home=True)
         pages.append((document, f"{name}.html", list(beside)))

@@ -13,7 +13,7 @@ def file_names(keys: Sequence[str]) -> list[str]:
     """One name for each key, in their order."""
     made: list[str] = []
     for key in keys:
-        plain = _NOT_IN_NAMES.sub("-", key.lower()).strip("-")[:_LONGEST] or "unnamed"
+        plain = _NOT_IN_NAMES.sub("-", key.lower())[:_LONGEST].strip("-") or "unnamed"
         name, number = plain, 2
         while name in made:
             name, number = f"{plain}-{number}", number + 1

@@ -291,6 +291,20 @@ def test_the_page_is_no_blank_and_fits_a_telephone(page: Browser, pages: Path) -
         page.tell("Emulation.clearDeviceMetricsOverride")
 
 
+def test_a_wide_table_folds_on_paper(page: Browser, tmp_path: Path) -> None:
+    columns = [Column("name", "name"), *(Column(f"c{at}", f"out of it {at}", "count") for at in range(15))]
+    table = Table("t", "t", columns, [("sokonanoda", *range(15))])
+    write(small(sections=(Section("s", (table,)),)), tmp_path / "wide.html")
+    page.open(tmp_path / "wide.html")
+    page.tell("Emulation.setEmulatedMedia", media="print")
+    page.tell("Emulation.setDeviceMetricsOverride", width=720, height=1000, deviceScaleFactor=1, mobile=False)
+    try:
+        assert page.run("return document.documentElement.scrollWidth") <= 720
+    finally:
+        page.tell("Emulation.clearDeviceMetricsOverride")
+        page.tell("Emulation.setEmulatedMedia", media="")
+
+
 def test_on_paper_there_are_no_controls_and_no_dark(page: Browser, pages: Path) -> None:
     page.open(pages / "small.html")
     page.type("Colours", "dark")

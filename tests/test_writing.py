@@ -97,11 +97,22 @@ def test_a_folder_has_a_home_page_and_everything_beside_it(tmp_path: Path) -> No
     names = [path.name for path in made.paths]
     assert sorted(names) == sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names[-1] == "index.html"
-    assert names[:5] == ["compare.json", "compare-cases.csv", "compare-ends.csv", "compare-forest.svg", "compare.html"]
-    assert {"compare-2.html", "kernels.html", "kernels-t-x.csv", "kernels-p.svg"} <= set(names)
+    assert names[:5] == [
+        "compare.json", "compare--cases.csv", "compare--ends.csv", "compare--forest.svg", "compare.html",
+    ]  # fmt: skip
+    assert {"compare-2.html", "kernels.html", "kernels--t-x.csv", "kernels--p.svg"} <= set(names)
     home = (tmp_path / "out/index.html").read_text()
     assert all(f'href="{name}"' in home for name in names[:-1])
     assert '<a href="index.html">all reports</a>' in (tmp_path / "out/kernels.html").read_text()
+
+
+def test_no_report_takes_the_home_page_s_place_or_another_s_file(tmp_path: Path) -> None:
+    table = small().tables()[0]
+    odd = small(kind="INDEX", sections=(Section("s", (table, table, small().pictures()[0])),))
+    names = [path.name for path in write_folder([odd, odd], tmp_path / "out").paths]
+    assert len(names) == len(set(names)) == 11
+    assert "index-2--cases-2.csv" in names
+    assert "2 reports" in (tmp_path / "out/index.html").read_text()
 
 
 def test_a_folder_is_written_again_over_itself_but_never_over_anything_else(tmp_path: Path) -> None:
