@@ -83,7 +83,7 @@ def main(args: argparse.Namespace) -> int:
         base, head = resolve(args.base, args.head, paths, parse(args.where, args.since))
         report = compare(base, head, args.pool, args.strict)
     except (UsageError, DataError, SideError, WhereError, UnlikeError) as error:
-        print(f"proofcost: {error}", file=sys.stderr)
+        print(f"proofcost: {inert_outside(str(error), 2000)}", file=sys.stderr)
         return USAGE
     show(report, Console())
     for path in args.output:

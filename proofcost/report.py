@@ -36,6 +36,9 @@ KINDS = {
 """Kind -> what it answers; in the order of a folder's home page."""
 
 
+LINE_MOST = 2000
+"""Characters of a line on stderr: names in it are other people's."""
+
 ALL = "all"
 """Stands for a kind where none is named."""
 
@@ -201,5 +204,5 @@ def _put(documents: Sequence[Document], outputs: Sequence[str]) -> int:
 
 
 def _say(line: str, status: int) -> int:
-    print(f"proofcost: {line}", file=sys.stderr)
+    print(f"proofcost: {inert_outside(line, LINE_MOST)}", file=sys.stderr)
     return status

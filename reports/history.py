@@ -351,12 +351,12 @@ def _overview(figure: Metric, done: Sequence[Judged], keys: _Keys) -> Table:
 
 
 def _noise(one: Judged) -> float:
-    """Of the last segment: half of its band over its level; of counts the largest spread within a point."""
+    """Of the last segment: its deviation on the log scale; of counts the largest spread within a point."""
     if one.counted is not None:
         start, end = one.bounds[-1]
         return max((max(point.values) - min(point.values)) / point.median for point in one.shown[start:end])
-    low, high = one.band(len(one.bounds) - 1)
-    return (high - low) / 2 / one.level(len(one.bounds) - 1)
+    assert one.noisy is not None
+    return one.noisy.segments[-1].spread
 
 
 def _segments(figure: Metric, done: Sequence[Judged], keys: _Keys) -> Table:

@@ -115,7 +115,10 @@ def _rebuilt(data: Data, where: Where) -> list[Same]:
     """
     by = ("kernel", "label.commit", *(name for name in SAME if name != "kernel_sha256"))
     unit = ("kernel_sha256", *_UNIT)
-    made = []
+    made: list[Same] = []
+    query = f"SELECT 1 FROM {VIEW} WHERE ({where.sql}) AND labels LIKE '%\"commit\":%' LIMIT 1"
+    if not data.connection.execute(query, where.parameters).fetchall():
+        return made
     for cell in read(data, where, by, METRICS, unit, (), bins=False):
         if UNKNOWN in cell.key[:2] or len(cell.kernels) < 2 or cell.verdict not in FINISHED:
             continue

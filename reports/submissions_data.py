@@ -76,6 +76,11 @@ def cohorts_found(
     by = (by_submission, by_problem or "phase", "n", "input_bytes", "input_sha256", "family", *cohort)
     cells = read(data, where, by, METRICS, ("started_ns", "record"), ())
     untold = [cell for cell in cells if cell.key[0] == UNKNOWN]
+    if untold and len(untold) == len(cells):
+        raise SubmissionsError(
+            f"no run tells {by_submission}, of {plural(sum(cell.runs for cell in cells), 'run')}: name another with "
+            "--submission, or label them (run -l submission=NAME)"
+        )
     if untold:
         notes.append(f"left out: {plural(sum(cell.runs for cell in untold), 'run')} that do not tell {by_submission}")
     groups: dict[tuple[str, ...], list[Cell]] = {}

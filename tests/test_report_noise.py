@@ -210,3 +210,10 @@ def test_builds_of_one_commit_are_told_apart_from_reruns_of_one_binary(tmp_path:
     for one in rows:
         one["kernel_sha256"] = "x"
     assert not [row for row in table(report(tmp_path, rows), "false_alarms").rows if row[2] == Way.REBUILDS.value]
+
+
+def test_of_very_many_things_some_are_taken_whatever_they_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proofcost.reports.noise.MOST_THINGS", 30)
+    same = [Same(f"w{at}", "c", WALL, ((100, 101) * 12,)) for at in range(100)]
+    assert rates(same)[0].rate.comparisons == 30
+    assert rates(same) == rates(list(reversed(same)))
