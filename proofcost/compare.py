@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import gc
 import os
 import sys
@@ -19,9 +18,9 @@ from proofcost.show import USAGE, UsageError, choose_store
 
 if TYPE_CHECKING:
     from proofcost.reports.compare import Report
+    from proofcost.reports.document import Document
 
 NOT_ENOUGH = 3
-SUFFIXES = (".json", ".md", ".csv")
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -55,46 +54,71 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--conclusive", action="store_true", help="with --gate: exit with 3 when something is inconclusive"
     )
     parser.add_argument(
-        "-o", "--output", action="append", default=[], metavar="FILE", help="also write .json, .md or .csv"
+        "-o",
+        "--output",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="also write .html, .md, .json, .csv, .svg, ..., or a folder",
     )
     parser.set_defaults(run=main)
 
 
 def main(args: argparse.Namespace) -> int:
     """Exit status: 0 done, 1 output not written or (--gate) a regression, 2 usage, 3 (--conclusive) not settled."""
-    need("reports", "duckdb", "pyarrow", "scipy", "numpy", "orjson")
+    need("reports", "duckdb", "pyarrow", "scipy", "numpy", "orjson", "matplotlib", "jinja2")
     from proofcost.reports.cells import GUARDED, UnlikeError
+    from proofcost.reports.cold_warm import CACHE
     from proofcost.reports.compare import compare
+    from proofcost.reports.compare_document import document
+    from proofcost.reports.compare_noise import false_alarms
     from proofcost.reports.dataset import DataError
     from proofcost.reports.sides import SideError, resolve
     from proofcost.reports.where import WhereError, parse
+    from proofcost.reports.writing import OutputError, check_path, print_document
 
     gc.disable()  # as in report.py
     try:
         for name in args.pool:
-            if name not in GUARDED:
-                raise UsageError(f"--pool {name!r}: not one of {', '.join(GUARDED)}")
+            if name not in (*GUARDED, CACHE):
+                raise UsageError(f"--pool {name!r}: not one of {', '.join((*GUARDED, CACHE))}")
         for path in args.output:
-            if not path.endswith(SUFFIXES):
-                raise UsageError(f"-o {path}: give a name that ends in {' or '.join(SUFFIXES)}")
+            check_path(path)
         if args.conclusive and not args.gate:
             raise UsageError("--conclusive: goes with --gate")
         paths = args.data or [choose_store(None, os.environ, os.geteuid())[0]]
         base, head = resolve(args.base, args.head, paths, parse(args.where, args.since))
         report = compare(base, head, args.pool, args.strict)
-    except (UsageError, DataError, SideError, WhereError, UnlikeError) as error:
+    except (UsageError, DataError, SideError, WhereError, UnlikeError, OutputError) as error:
         print(f"proofcost: {inert_outside(str(error), 2000)}", file=sys.stderr)
         return USAGE
-    show(report, Console())
-    for path in args.output:
-        try:
-            save(report, Path(path))
-        except OSError as error:
-            print(
-                f"proofcost: -o {inert_outside(path, 200, True)}: cannot be written: {error.strerror}", file=sys.stderr
-            )
-            return FAILED
+    if args.gate:
+        report.false_alarms = false_alarms(report)
+    made = document(report)
+    print_document(made, Console())
+    try:
+        for path in args.output:
+            put(report, made, path)
+    except OutputError as error:
+        print(f"proofcost: {inert_outside(str(error), 2000)}", file=sys.stderr)
+        return USAGE
+    except OSError as error:
+        where = inert_outside(str(error.filename or " ".join(args.output)), 200, True)
+        print(f"proofcost: -o {where}: cannot be written: {error.strerror}", file=sys.stderr)
+        return FAILED
     return gate(report, args.conclusive) if args.gate else DONE
+
+
+def put(report: Report, made: Document, path: str) -> None:
+    """Write by suffix, whole or not at all. Raises OutputError, OSError."""
+    from proofcost.reports.compare import as_json
+    from proofcost.reports.writing import replace, write
+
+    if path.endswith(".json"):  # keys of its own, which CI reads
+        replace({Path(path): f"{as_json(report)}\n".encode()})
+        return
+    for line in write(made, path).said:
+        print(f"proofcost: {line}", file=sys.stderr)
 
 
 def gate(report: Report, conclusive: bool) -> int:
@@ -105,43 +129,3 @@ def gate(report: Report, conclusive: bool) -> int:
         return FAILED
     unsettled = report.of(Finding.INCONCLUSIVE) or not report.compared
     return NOT_ENOUGH if conclusive and unsettled else DONE
-
-
-def show(report: Report, console: Console) -> None:
-    """The table, the answer, and what must be known beside them."""
-    from rich.text import Text
-
-    from proofcost.reports.compare_text import HEAD, conclusion, lines, notes
-    from proofcost.reports.printing import Row, full_width, is_ascii, table_of, write, write_note
-
-    ascii_only = is_ascii(console)
-    with full_width(console):
-        if report.compared:
-            rows = [Row(cells) for cells in lines(report, ascii_only)]
-            write(console, table_of(console, HEAD, rows, right=(2, 3, 4, 6), least={0: 12, 7: 14}))
-            write(console, Text())
-        write(console, Text(conclusion(report)))
-        write(console, Text())
-        for note in notes(report):
-            write_note(console, inert_outside(note, 1000, ascii_only))
-
-
-def save(report: Report, path: Path) -> None:
-    """Write by suffix, whole or not at all. Raises OSError."""
-    from proofcost.reports.compare import as_json
-    from proofcost.reports.compare_text import HEAD, lines, markdown
-
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
-    try:
-        with temporary.open("w", encoding="utf-8", newline="") as file:
-            if path.suffix == ".json":
-                file.write(as_json(report) + "\n")
-            elif path.suffix == ".md":
-                file.write(markdown(report))
-            else:
-                writer = csv.writer(file)
-                writer.writerow(HEAD)
-                writer.writerows(lines(report, False))
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

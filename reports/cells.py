@@ -23,7 +23,18 @@ from proofcost.reports.statistics.sample import Ints
 from proofcost.reports.values import STEP, Values, pooled
 from proofcost.reports.where import Where, reach
 
-__all__ = ["GUARDED", "METRICS", "UNKNOWN", "Cell", "Metric", "UnlikeError", "Values", "read", "refuse_unlike"]
+__all__ = [
+    "GUARDED",
+    "METRICS",
+    "UNKNOWN",
+    "Cell",
+    "Metric",
+    "UnlikeError",
+    "Values",
+    "merged",
+    "read",
+    "refuse_unlike",
+]
 
 EXACT_MOST = 50_000_000
 """Figures (runs times metrics) that are kept one by one, 8 bytes each; of more, how many lie in each bin."""
@@ -129,6 +140,29 @@ def read(
         _put_bins(asked, cells, there)
     _put_censored(asked, cells, metrics)
     return [cells[key] for key in sorted(cells)]
+
+
+def merged(cells: Sequence[Cell]) -> Cell:
+    """At least one cell, of unlike keys, as one; its key is the first one's."""
+    if len(cells) == 1:
+        return cells[0]
+    made = Cell(cells[0].key)
+    for cell in cells:
+        made.runs += cell.runs
+        made.ends += cell.ends
+        made.kernels |= cell.kernels
+        made.backwards += cell.backwards
+        for name, of_metric in cell.values.items():
+            known = made.values.setdefault(name, {})
+            known.update(
+                {unit: pooled([known[unit], one]) if unit in known else one for unit, one in of_metric.items()}
+            )
+        for name, bounds in cell.censored.items():
+            made.censored[name] = sorted([*made.censored.get(name, ()), *bounds])
+        made.guarded = {name: values | made.guarded.get(name, set()) for name, values in cell.guarded.items()}
+    made.first_ns = min((cell.first_ns for cell in cells if cell.first_ns is not None), default=None)
+    made.last_ns = max((cell.last_ns for cell in cells if cell.last_ns is not None), default=None)
+    return made
 
 
 def refuse_unlike(cells: Sequence[Cell], pool: Sequence[str] = ()) -> None:

@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from proofcost.reports.cells import METRICS, Cell, Metric, read, refuse_unlike
+from proofcost.reports.cells import GUARDED, METRICS, UNKNOWN, Cell, Metric, merged, read, refuse_unlike
+from proofcost.reports.cold_warm import CACHE, alike
 from proofcost.reports.counted_change import CountedChange, counted_change
 from proofcost.reports.declarations import said_of
-from proofcost.reports.pairing import UNIT, compare_units
+from proofcost.reports.pairing import UNIT, Level, compare_units, level_of
 from proofcost.reports.sides import Side
 from proofcost.reports.statistics.comparison import Comparison
 from proofcost.reports.statistics.suite import SuiteRatio, suite_ratio
@@ -37,7 +38,9 @@ class Compared:
     verdict: Verdict | None
     counted: CountedChange | None
     identical: bool
-    """The very same binaries ran on both sides: what differs is noise."""
+    """The very same binary, configured alike, had the very same input on both sides: what differs is noise."""
+    level: Level
+    """What the counts of runs are counts of."""
 
     @property
     def finding(self) -> Finding:
@@ -49,6 +52,14 @@ class Compared:
         if self.identical and self.verdict.finding in (Finding.REGRESSED, Finding.IMPROVED):
             return Finding.INCONCLUSIVE
         return self.verdict.finding
+
+    @property
+    def counts(self) -> str:
+        """Independent units of base and of head: `12`, `12/10`."""
+        if self.verdict is None:
+            return ""
+        one, other = self.verdict.comparison.base_count, self.verdict.comparison.head_count
+        return str(one) if one == other else f"{one}/{other}"
 
     @property
     def ratio(self) -> float:
@@ -71,6 +82,16 @@ class Report:
     """Cases of both sides that are not compared, and why."""
     declared: list[str] = field(default_factory=list)
     """Which host classes were put together because somebody declared them one (`store declare`)."""
+    pooled: dict[str, set[str]] = field(default_factory=dict)
+    """Guarded columns that differ within a case, as they were allowed to: their values."""
+    host_classes: set[str] = field(default_factory=set)
+    """Of the cases of both sides."""
+    cold: int = 0
+    """Runs left apart since they read their input from storage, where both sides have others."""
+    backwards: int = 0
+    """Runs with a negative wall."""
+    false_alarms: list[str] = field(default_factory=list)
+    """How often such a comparison cries wolf here, in words (compare_noise.py); empty where nobody asked."""
 
     def of(self, *findings: Finding) -> list[Compared]:
         """What leads in each case, with one of these findings."""
@@ -86,18 +107,25 @@ class Report:
 
 def compare(base: Side, head: Side, pool: Sequence[str] = (), strict: bool = False) -> Report:
     """Compare two sides. `pool`: guarded columns that may differ all the same. Raises UnlikeError."""
-    cells = (_cells_of(base), _cells_of(head))
     report = Report(base, head)
     report.declared = said_of((base.data, base.where), (head.data, head.where))
+    by_case = (_by_case(base), _by_case(head))
+    cells: tuple[dict[Case, Cell], dict[Case, Cell]] = ({}, {})
     shared: list[Case] = []
-    for case in sorted({*cells[0], *cells[1]}):
-        sides = [side.get(case) for side in cells]
-        if sides[0] is None or sides[1] is None:
-            report.one_sided[case] = head.name if sides[0] is None else base.name
+    for case in sorted({*by_case[0], *by_case[1]}):
+        if case not in by_case[0] or case not in by_case[1]:
+            report.one_sided[case] = head.name if case not in by_case[0] else base.name
             continue
-        report.ends[case] = (sides[0].ends, sides[1].ends)
-        refuse_unlike([sides[0], sides[1]], pool)
-        why = _no_ratio(sides[0], sides[1])
+        states = [by_case[at][case] for at in (0, 1)]
+        if CACHE in pool:
+            states = [{UNKNOWN: merged(list(side.values()))} for side in states]
+        chosen = alike(states[0], states[1])
+        report.cold += chosen.apart
+        cells[0][case], cells[1][case] = chosen.base, chosen.head
+        report.ends[case] = (chosen.base.ends, chosen.head.ends)
+        refuse_unlike([chosen.base, chosen.head], pool)
+        _note_guarded(report, chosen.base, chosen.head)
+        why = chosen.why or _no_ratio(chosen.base, chosen.head)
         if why is None:
             shared.append(case)
         else:
@@ -136,9 +164,33 @@ def _no_ratio(base: Cell, head: Cell) -> str | None:
     return None
 
 
-def _cells_of(side: Side) -> dict[Case, Cell]:
-    found = read(side.data, side.where, ("phase", "subject"), unit=UNIT, bins=False)
-    return {(cell.key[0], cell.key[1]): cell for cell in found}
+def _note_guarded(report: Report, base: Cell, head: Cell) -> None:
+    report.backwards += base.backwards + head.backwards
+    for name in GUARDED:
+        values = base.guarded[name] | head.guarded[name]
+        if len(values) > 1:
+            report.pooled.setdefault(name, set()).update(values)
+        if name == "host_class":
+            report.host_classes |= values
+
+
+def _identical(base: Cell, head: Cell) -> bool:
+    """One binary, one configuration, one input, one number of threads: nothing that could have changed the cost."""
+    same = all(base.guarded[name] == head.guarded[name] and len(base.guarded[name]) == 1 for name in _ARTEFACTS)
+    return same and len(base.kernels) == 1 and base.kernels == head.kernels
+
+
+_ARTEFACTS = ("config_sha256", "input_sha256", "threads")
+
+
+def _by_case(side: Side) -> dict[Case, dict[str, Cell]]:
+    """The cells of each case, by whether the input was in memory."""
+    found: dict[Case, dict[str, Cell]] = {}
+    for cell in read(side.data, side.where, ("phase", "subject", CACHE), unit=UNIT, bins=False):
+        case, state = (cell.key[0], cell.key[1]), cell.key[2]
+        cell.key = case
+        found.setdefault(case, {})[state] = cell
+    return found
 
 
 def _compare_metric(
@@ -159,10 +211,12 @@ def _compare_metric(
     made_of = []
     for case, made in found:
         medians = [pooled(side[case].values[metric.name].values()).median for side in (base, head)]
-        identical = bool(base[case].kernels) and base[case].kernels == head[case].kernels
+        level = level_of(base[case].values[metric.name], head[case].values[metric.name])
         counted = made if isinstance(made, CountedChange) else None
         verdict = None if counted is not None else next(verdicts)
-        made_of.append(Compared(case, metric, medians[0], medians[1], verdict, counted, identical))
+        made_of.append(
+            Compared(case, metric, medians[0], medians[1], verdict, counted, _identical(base[case], head[case]), level)
+        )
     return made_of
 
 
@@ -188,6 +242,11 @@ def as_json(report: Report) -> str:
                     *((case, f"only in {side}") for case, side in report.one_sided.items()),
                 ]
             ],
+            "disagreements": [{"phase": case[0], "subject": case[1]} for case in report.disagreements],
+            "pooled": {name: sorted(values) for name, values in report.pooled.items()},
+            "cold_runs_left_apart": report.cold,
+            "runs_with_a_clock_set_back": report.backwards,
+            "false_alarms": report.false_alarms,
         },
         indent=1,
     )
@@ -197,7 +256,8 @@ def _compared_json(one: Compared) -> dict[str, object]:
     made: dict[str, object] = {
         "phase": one.case[0], "subject": one.case[1], "metric": one.metric.name, "unit": one.metric.unit,
         "base_median": one.base, "head_median": one.head, "ratio": one.ratio, "finding": one.finding.value,
-        "identical_binaries": one.identical, "delta": one.metric.delta,
+        "identical_binaries": one.identical, "delta": one.metric.delta, "more_of": one.level.of,
+        "noise_between": one.level.between,
     }  # fmt: skip
     if one.verdict is not None:
         comparison = one.verdict.comparison

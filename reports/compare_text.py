@@ -1,54 +1,23 @@
-"""A comparison for people: on a console, and as Markdown for a job's summary."""
+"""A comparison in words: its answer, each finding with what is missing to a clear one, what must be known beside."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from proofcost.reports.cells import UNKNOWN
 from proofcost.reports.compare import Case, Compared, Report
 from proofcost.reports.inert import inert
 from proofcost.reports.statistics.verdict import Finding
-from proofcost.reports.units import human, plural
-
-MARKDOWN_MAX_BYTES = 60_000
-"""A comment may have 65,536 characters; a job's summary with more than 1 MiB is dropped whole."""
-
-HEAD = ("case", "metric", "base", "head", "ratio", "interval", "n", "finding")
-
+from proofcost.reports.units import plural
 
 _METHOD = (
     "ratio: head over base, with an interval of at least 95 %; a finding needs a p that survives all cases of its "
     "metric (Benjamini-Hochberg, 5 %) and an effect beyond 0.5 % of instructions, 2 % of others; the first metric of a "
     "case decides"
 )
-
-
-def lines(report: Report, ascii_only: bool) -> list[tuple[str, ...]]:
-    """One row for each case and metric."""
-    return [_row(one, ascii_only) for one in report.compared]
-
-
-def _row(one: Compared, ascii_only: bool) -> tuple[str, ...]:
-    unit = one.metric.unit
-    interval, count = "", ""
-    if one.verdict is not None:
-        comparison = one.verdict.comparison
-        if comparison.low is not None and comparison.high is not None:
-            interval = f"{comparison.low:.3f} .. {comparison.high:.3f}"
-        same = comparison.base_count == comparison.head_count
-        count = str(comparison.base_count) if same else f"{comparison.base_count}/{comparison.head_count}"
-    elif one.counted is not None:
-        interval = f"threshold {float(one.counted.threshold):.2%}"
-    return (
-        case_text(one.case, ascii_only),
-        one.metric.name,
-        human(one.base, unit, ascii_only),
-        human(one.head, unit, ascii_only),
-        f"{one.ratio:.3f}",
-        interval,
-        count,
-        finding_text(one),
-    )
+_MOSTLY = 0.9
+"""Share of the noise from which one level is named alone."""
 
 
 def case_text(case: Case, ascii_only: bool = True) -> str:
@@ -60,15 +29,23 @@ def finding_text(one: Compared) -> str:
     if one.identical:
         return "the same binary on both sides"
     finding: Finding = one.finding
-    if one.verdict is None or finding is not Finding.INCONCLUSIVE:
-        return str(finding.value)
-    if one.verdict.why is None:
+    if one.verdict is None or finding is not Finding.INCONCLUSIVE or one.verdict.why is None:
         return str(finding.value)
     if one.verdict.more is None:
         return f"inconclusive: {one.verdict.why.value}"
-    unit = "block" if one.verdict.comparison.design.name == "PAIRED" else "run a side"
-    more = plural(one.verdict.more, unit, "blocks" if unit == "block" else "runs a side")
-    return f"inconclusive: {more} more"
+    unit = "block" if one.level.of == "block" else f"{one.level.of} a side"
+    many = "blocks" if one.level.of == "block" else f"{one.level.of}s a side"
+    return f"inconclusive: {plural(one.verdict.more, unit, many)} more"
+
+
+def level_text(one: Compared) -> str:
+    """At which level to repeat, where the data tell."""
+    share = one.level.between
+    if share is None:
+        return ""
+    if share >= _MOSTLY:
+        return f"{share:.0%} of the noise is between {one.level.of}s: more runs of each would tell nothing"
+    return f"{share:.0%} of the noise is between {one.level.of}s, the rest within each: more runs of each tell as well"
 
 
 def conclusion(report: Report) -> str:
@@ -84,19 +61,34 @@ def conclusion(report: Report) -> str:
     return sentence
 
 
+def ends_text(ends: Mapping[str, int]) -> str:
+    """`12 accepted, 1 time_limit`."""
+    return ", ".join(f"{count} {end}" for end, count in sorted(ends.items(), key=lambda item: (-item[1], item[0])))
+
+
 def notes(report: Report) -> list[str]:
     """What must be known beside the table."""
     made = [f"base: {report.base.said}", f"head: {report.head.said}", *report.declared]
-    for name, one in report.suite.items():
-        if one.ratio is None or one.submissions < 2:
-            continue
-        interval = (
-            "no interval below 6 cases" if one.low is None or one.high is None else f"{one.low:.3f} .. {one.high:.3f}"
-        )
-        made.append(f"{name}, geometric mean over {one.submissions} cases: {one.ratio:.3f} [{interval}]")
     if report.disagreements:
         cases = ", ".join(case_text(case) for case in report.disagreements[:5])
-        made.append(f"VERDICTS DISAGREE in {plural(len(report.disagreements), 'case')}: {cases}")
+        made.insert(0, f"VERDICTS DISAGREE in {plural(len(report.disagreements), 'case')}: {cases}")
+    made += report.false_alarms
+    for at, name in enumerate(("base", "head")):
+        ends: Counter[str] = Counter()
+        for sides in report.ends.values():
+            ends.update(sides[at])
+        if ends:
+            made.append(f"runs of {name}, in cases of both sides: {ends_text(ends)}")
+    for column, values in report.pooled.items():
+        shown = ", ".join(sorted(value[:16] or "unknown" for value in values)[:5])
+        made.append(f"put together though they differ in {column}: {shown}")
+    if report.cold:
+        made.append(
+            f"left apart: {plural(report.cold, 'run')}, since some read the input from storage (cold) and some found "
+            "it in memory (warm): warm is compared with warm where both sides have it; all together: --pool cache"
+        )
+    if report.backwards:
+        made.append(f"{plural(report.backwards, 'run')} with a negative wall: a clock was set back; no figure")
     if any(case[1] == UNKNOWN for case in report.ends):
         made.append(
             "runs that do not say what they checked are taken for one subject: label them (run -l subject=NAME)"
@@ -107,14 +99,11 @@ def notes(report: Report) -> list[str]:
         made.append(f"not compared: {plural(number, 'case')} only in {side}")
     designs = {one.verdict.comparison.design.value for one in report.compared if one.verdict is not None}
     if designs:
-        made.append(
-            f"design: {', '.join(sorted(designs))}"
-            + (
-                "; what drifted between the sides counts as a difference"
-                if "two independent samples" in designs
-                else ""
-            )
-        )
+        drift = "; what drifted between the sides counts as a difference" if _UNPAIRED in designs else ""
+        made.append(f"design: {', '.join(sorted(designs))}{drift}")
+    for said, number in Counter(level_text(one) for one in report.leading()).items():
+        if said:
+            made.append(f"{plural(number, 'case')}: {said}")
     least = [one.verdict.detectable_ratio for one in report.compared if one.verdict and one.verdict.detectable_ratio]
     if least:
         best, worst = min(least) - 1, max(least) - 1
@@ -123,33 +112,4 @@ def notes(report: Report) -> list[str]:
     return made
 
 
-def markdown(report: Report) -> str:
-    """A summary of at most 60 kB: what changed first, then the rest as far as it fits."""
-    order = {Finding.REGRESSED: 0, Finding.IMPROVED: 1, Finding.INCONCLUSIVE: 2, Finding.EQUIVALENT: 3}
-    rows = sorted(report.compared, key=lambda one: order[one.finding])
-    head = [
-        f"## {_cell(report.base.name)} → {_cell(report.head.name)}: {conclusion(report)}",
-        "",
-        "| " + " | ".join(HEAD) + " |",
-        "|" + "---|" * len(HEAD),
-    ]
-    tail = ["", *(f"- {_cell(note)}" for note in notes(report)), ""]
-    room = MARKDOWN_MAX_BYTES - sum(len(line.encode()) + 1 for line in [*head, *tail]) - 100
-    body: list[str] = []
-    for at, one in enumerate(rows):
-        line = "| " + " | ".join(_cell(cell) for cell in _row(one, False)) + " |"
-        room -= len(line.encode()) + 1
-        if room < 0:
-            body.append(f"| {len(rows) - at} more rows, in the JSON file |" + " |" * (len(HEAD) - 1))
-            break
-        body.append(line)
-    return "\n".join([*head, *body, *tail])
-
-
-def _cell(text: str) -> str:
-    """Text that is no markup: names are other people's."""
-    for char in "\\`*_{}[]<>|#!~@":
-        text = text.replace(
-            char, f"\\{char}" if char not in "<>@" else {"<": "&lt;", ">": "&gt;", "@": "@\u200b"}[char]
-        )
-    return text.replace("\n", " ")
+_UNPAIRED = "two independent samples"

@@ -76,7 +76,7 @@ def write(document: Document, path: str | Path) -> Written:
         return _write_pictures(document, path)
     if path.suffix in (".csv", ".parquet"):
         return _write_table(document, path)
-    _replace({path: _whole(path.suffix)(document)})
+    replace({path: _whole(path.suffix)(document)})
     return Written((path,))
 
 
@@ -94,7 +94,7 @@ def _write_table(document: Document, path: Path) -> Written:
     if not tables:
         raise OutputError(f"-o {_named(path)}: this report has no table; write .md, .html or .json")
     render = as_table.csv_file if path.suffix == ".csv" else as_table.parquet_file
-    _replace({path: render(tables[0])})
+    replace({path: render(tables[0])})
     if len(tables) == 1:
         return Written((path,))
     said = (
@@ -112,7 +112,7 @@ def _write_pictures(document: Document, path: Path) -> Written:
         raise OutputError(f"-o {_named(path)}: this report has no picture; write .md, .html, .json or .csv")
     keys = file_names([picture.key for picture in pictures])
     paths = [path] if len(pictures) == 1 else [path.with_name(f"{path.stem}-{key}{path.suffix}") for key in keys]
-    _replace({one: as_pictures.render(picture, path.suffix[1:]) for one, picture in zip(paths, pictures, strict=True)})
+    replace({one: as_pictures.render(picture, path.suffix[1:]) for one, picture in zip(paths, pictures, strict=True)})
     if len(paths) == 1:
         return Written((path,))
     said = f"{plural(len(paths), 'picture')}, a file each: {', '.join(_named(one) for one in paths)}"
@@ -133,7 +133,7 @@ def write_folder(documents: Sequence[Document], path: str | Path) -> Written:
         if (path / name).exists() and not _is_ours(path):
             raise OutputError(f"-o {_named(path)}: {name} is there, and no report wrote it; give another folder")
     path.mkdir(exist_ok=True)
-    _replace({path / name: content for name, content in files.items()})
+    replace({path / name: content for name, content in files.items()})
     return Written(tuple(path / name for name in files))
 
 
@@ -146,7 +146,7 @@ def _is_ours(folder: Path) -> bool:
         return False
 
 
-def _replace(files: Mapping[Path, bytes]) -> None:
+def replace(files: Mapping[Path, bytes]) -> None:
     """Put all of these files in place, or none: all are written beside their places before the first is renamed."""
     temporary = {path: path.with_name(f".{path.name}.{os.getpid()}.new") for path in files}
     try:

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 from calling import PROOFCOST
+from matplotlib.figure import Figure
 
 from proofcost.harness.columns import Row
-from proofcost.reports import compare_text, parquet
+from proofcost.reports import as_markdown, compare_text, parquet
 from proofcost.reports.cells import METRICS, UnlikeError
 from proofcost.reports.compare import Report, compare
+from proofcost.reports.compare_document import document
+from proofcost.reports.compare_noise import false_alarms
 from proofcost.reports.dataset import open_data
 from proofcost.reports.sides import SideError, resolve
 from proofcost.reports.statistics.verdict import Finding
@@ -113,6 +116,182 @@ def test_builds_are_the_unit_where_they_vary(tmp_path: Path) -> None:
     assert one.verdict is not None
     assert (one.verdict.comparison.base_count, one.verdict.comparison.head_count) == (3, 3)
     assert one.finding is Finding.INCONCLUSIVE
+
+
+def test_the_level_to_repeat_is_named(tmp_path: Path) -> None:
+    """Builds that differ by 3 %, runs of each by 0.05 %: nearly all of the noise is between builds."""
+    rows: list[Row] = []
+    for kernel, level in (("old", 100.0), ("new", 101.5)):
+        for build in (1, 2, 3):
+            walls = noisy(build, 10, level * (1 + 0.03 * (build - 2)), 0.0005)
+            rows += [run(kernel, "x", None, wall, build=build, iteration=at) for at, wall in enumerate(walls)]
+    report = report_of(tmp_path, rows)
+    (one,) = report.compared
+    assert one.level.of == "build"
+    assert one.level.between is not None
+    assert one.level.between > 0.99
+    assert compare_text.finding_text(one).endswith("builds a side more")
+    said = [note for note in compare_text.notes(report) if "of the noise" in note]
+    assert said == ["1 case: 100% of the noise is between builds: more runs of each would tell nothing"]
+
+
+def test_where_builds_are_alike_more_runs_of_each_tell_as_well(tmp_path: Path) -> None:
+    rows: list[Row] = []
+    for at, (kernel, level) in enumerate((("old", 100.0), ("new", 101.5))):
+        for build in (1, 2, 3, 4):
+            walls = noisy(10 * at + build, 4, level, 0.05)
+            rows += [run(kernel, "x", None, wall, build=build) for wall in walls]
+    (one,) = report_of(tmp_path, rows).compared
+    assert one.level.between is not None
+    assert one.level.between < 0.6
+    assert compare_text.level_text(one).endswith("more runs of each tell as well")
+
+
+def test_blocks_hold_runs_of_both_sides_and_are_what_is_repeated(tmp_path: Path) -> None:
+    (one,) = report_of(tmp_path, series("old", "x", [100] * 3) + series("new", "x", [101, 130, 99])).compared
+    assert (one.level.of, one.level.between) == ("block", None)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "apart", "medians"),
+    [
+        ({"warm": 100, "cold": 900}, {"warm": 100, "cold": 500}, 12, (100, 100)),
+        ({"warm": 100, "cold": 900}, {"warm": 100}, 6, (100, 100)),
+        ({"warm": 100, "cold": 900}, {"cold": 900}, 6, (900, 900)),
+        ({"warm": 100, None: 100}, {None: 100}, 0, (100, 100)),
+        ({"cold": 900}, {None: 900}, 0, (900, 900)),
+    ],
+)
+def test_cold_and_warm_are_never_put_together(
+    tmp_path: Path, old: dict[str | None, int], new: dict[str | None, int], apart: int, medians: tuple[int, int]
+) -> None:
+    rows: list[Row] = []
+    for kernel, sides in (("old", old), ("new", new)):
+        for state, wall in sides.items():
+            labels: dict[str, Any] = {} if state is None else {"labels": {"cache": state}}
+            rows += [{**row, "record": f"{row['record']}{state}"} for row in series(kernel, "x", [wall] * 6, **labels)]
+    report = report_of(tmp_path, rows)
+    (one,) = report.compared
+    assert (one.base, one.head) == (medians[0] * MS, medians[1] * MS)
+    assert report.cold == apart
+    assert any(note.startswith("left apart: ") for note in compare_text.notes(report)) == bool(apart)
+    assert sum(sum(ends.values()) for ends in report.ends["checker", "x"]) == len(rows) - apart
+
+
+def test_cold_against_warm_is_no_comparison(tmp_path: Path) -> None:
+    rows = series("old", "x", [900] * 6, labels={"cache": "cold"})
+    rows += series("new", "x", [100] * 6, labels={"cache": "warm"})
+    report = report_of(tmp_path / "a", rows)
+    assert report.compared == []
+    assert report.without_ratio == {("checker", "x"): "base ran cold, head warm"}
+    assert len(report_of(tmp_path / "b", rows, pool=["cache"]).compared) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "identical"),
+    [({}, True), ({"threads": 2}, False), ({"config_sha256": "z"}, False), ({"input_sha256": "z"}, False)],
+)
+def test_a_binary_is_identical_only_with_what_it_was_given(
+    tmp_path: Path, more: dict[str, Any], identical: bool
+) -> None:
+    shared: dict[str, Any] = {"kernel_sha256": "one", "threads": 1, "config_sha256": "c", "input_sha256": "i"}
+    rows = series("old", "x", noisy(1, 12, 100), **shared)
+    rows += series("new", "x", noisy(2, 12, 120), **(shared | more))
+    (one,) = report_of(tmp_path, rows, pool=list(more)).compared
+    assert one.identical == identical
+    assert one.finding is (Finding.INCONCLUSIVE if identical else Finding.REGRESSED)
+
+
+def test_what_was_put_together_on_request_is_said(tmp_path: Path) -> None:
+    rows = series("old", "x", [100] * 6, metric_definitions=1) + series("new", "x", [100] * 6, metric_definitions=2)
+    with pytest.raises(UnlikeError, match=r"differ in metric_definitions \(1, 2\)"):
+        report_of(tmp_path / "a", rows)
+    said = compare_text.notes(report_of(tmp_path / "b", rows, pool=["metric_definitions"]))
+    assert "put together though they differ in metric_definitions: 1, 2" in said
+
+
+def test_a_clock_that_was_set_back_is_said_and_gives_no_figure(tmp_path: Path) -> None:
+    rows = series("old", "x", [100] * 6) + series("new", "x", [100] * 6)
+    rows += [run("new", "x", 7, -100)]
+    report = report_of(tmp_path, rows)
+    assert report.compared[0].head == 100 * MS
+    assert "1 run with a negative wall: a clock was set back; no figure" in compare_text.notes(report)
+
+
+def test_huge_figures(tmp_path: Path) -> None:
+    rows = series("old", "x", [1] * 6) + [{**row, "wall_program": 2**63 - 1} for row in series("new", "x", range(6))]
+    (one,) = report_of(tmp_path, rows).compared
+    assert one.head == 2**63 - 1
+    assert one.ratio == pytest.approx((2**63 - 1) / MS)
+    for picture in document(report_of(tmp_path, rows)).pictures():
+        picture.draw(Figure())
+
+
+def test_a_fake_time_out_is_told_apart(tmp_path: Path) -> None:
+    rows = series("old", "x", [100] * 6)
+    rows += series("new", "x", [1] * 6, outcome="timed_out", cause="time_limit", verdict=None, time_limit_ns=10**9)
+    assert report_of(tmp_path, rows).without_ratio[("checker", "x")] == "accepted against time_limit, far too early"
+
+
+def test_failures_are_counted_on_both_sides(tmp_path: Path) -> None:
+    rows = series("old", "x", [100] * 6) + series("new", "x", [100] * 6)
+    rows += series("old", "y", [100] * 6)
+    rows += series("new", "y", [1] * 6, outcome="signaled", cause="memory_limit", verdict=None)
+    said = compare_text.notes(report_of(tmp_path, rows))
+    assert "runs of base, in cases of both sides: 12 accepted" in said
+    assert "runs of head, in cases of both sides: 6 accepted, 6 memory_limit" in said
+
+
+def test_a_gate_tells_its_false_alarms_from_the_runs_themselves(tmp_path: Path) -> None:
+    rows: list[Row] = []
+    for kernel in ("old", "new"):
+        for at, wall in enumerate(noisy(3, 24, 100, 0.002)):
+            rows.append(run(kernel, "x", at // 2 + 1, wall, started_ns=10**18 + at, iteration=at))
+    (line,) = false_alarms(report_of(tmp_path, rows))
+    assert line == (
+        "false alarms of wall on host class c: 0 of 2 comparisons of a thing with itself, surely between 0.00% and "
+        "77.64% (95%; never calibrated: split halves of these very runs)"
+    )
+
+
+def test_a_gate_prefers_what_calibrated_the_host_class(tmp_path: Path) -> None:
+    rows: list[Row] = []
+    for at, wall in enumerate(noisy(4, 24, 100, 0.002)):
+        for kernel, plan, sha in (("old", "p1", "a"), ("new", "p1", "b"), ("k", "aa", "c"), ("k (2)", "aa", "c")):
+            row = run(kernel, "x", at // 2 + 1, wall, plan=plan, kernel_sha256=sha, started_ns=10**18 + at)
+            rows.append({**row, "record": f"{kernel}{at}", "iteration": at})
+    (line,) = false_alarms(report_of(tmp_path, rows))
+    assert line.startswith("false alarms of wall on host class c: 0 of 1 comparison of a thing with itself, surely ")
+    assert line.endswith("(95%; A/A runs kept here)")
+
+
+def test_too_few_runs_to_know_false_alarms_are_said(tmp_path: Path) -> None:
+    report = report_of(tmp_path, series("old", "x", [100] * 3) + series("new", "x", [100] * 3))
+    (line,) = false_alarms(report)
+    assert "not known: never calibrated, and too few runs here" in line
+
+
+def test_counts_have_no_false_alarms(tmp_path: Path) -> None:
+    rows = [
+        {**row, "instructions_callgrind": 1000} for kernel in ("old", "new") for row in series(kernel, "x", [1] * 3)
+    ]
+    for row in rows:
+        del row["wall_program"]
+    assert false_alarms(report_of(tmp_path, rows)) == []
+
+
+def test_the_document_shows_each_case_once_where_it_is_decided(tmp_path: Path) -> None:
+    rows = series("old", "x", noisy(1, 12, 100), cpu_tree=5) + series("new", "x", noisy(2, 12, 120), cpu_tree=5)
+    made = document(report_of(tmp_path, rows))
+    assert made.title == "old → new: 1 case compared: 1 regressed"
+    tables = {table.key: table for table in made.tables()}
+    assert [row[2] for row in tables["cases"].rows] == ["wall"]
+    assert tables["cases"].marked == {0: "bad"}
+    assert [row[2] for row in tables["others"].rows] == ["CPU"]
+    (forest,) = made.pictures()
+    assert forest.key == "forest-wall_program"
+    assert forest.text == "Changed: checker x 1.198."
+    forest.draw(Figure())
 
 
 def test_instructions_lead(tmp_path: Path) -> None:
@@ -248,7 +427,8 @@ def test_the_command_and_its_gate(tmp_path: Path) -> None:
     done = proofcost_compare(
         "old", "new", "--data", path, "-o", tmp_path / "c.json", "-o", tmp_path / "c.md", "-o", tmp_path / "c.csv"
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    assert done.stderr.endswith("c.csv holds the first of 3 tables, “What decides each case”; all of them: -o FOLDER\n")
     assert "\x1b" not in done.stdout
     assert "1 case compared: 1 regressed" in done.stdout
     said = json.loads((tmp_path / "c.json").read_text())
@@ -257,7 +437,10 @@ def test_the_command_and_its_gate(tmp_path: Path) -> None:
     text = (tmp_path / "c.md").read_text()
     assert "<b>" not in text
     assert text.count("| regressed |") == 1
-    assert proofcost_compare("old", "new", "--data", path, "--gate").returncode == 1
+    done = proofcost_compare("old", "new", "--data", path, "--gate", "-o", tmp_path / "c.html")
+    assert done.returncode == 1
+    assert "false alarms of wall on host class c: " in done.stdout
+    assert "\x1b" not in (tmp_path / "c.html").read_text()
     assert proofcost_compare("new", "old", "--data", path, "--gate").returncode == 0
     few = kept(tmp_path, series("old", "x", [100] * 3) + series("new", "x", [150] * 3), "few")
     assert proofcost_compare("old", "new", "--data", few, "--gate").returncode == 0
@@ -269,9 +452,9 @@ def test_a_summary_has_a_limit(tmp_path: Path) -> None:
     for case in range(600):
         for kernel in ("old", "new"):
             rows += series(kernel, f"{case}-" + "long" * 30, [100, 101, 102, 100, 99, 100])
-    text = compare_text.markdown(report_of(tmp_path, rows))
-    assert len(text.encode()) <= compare_text.MARKDOWN_MAX_BYTES
-    assert "more rows, in the JSON file" in text
+    text = as_markdown.render(document(report_of(tmp_path, rows)))
+    assert len(text) <= as_markdown.MAX_BYTES
+    assert b"560 more rows of this table" in text
 
 
 @pytest.mark.parametrize(
@@ -279,7 +462,7 @@ def test_a_summary_has_a_limit(tmp_path: Path) -> None:
     [
         (["a", "b", "--data", "/no/such"], "/no/such: no such file"),
         (["a", "b", "--pool", "wall"], "--pool 'wall': not one of host_class"),
-        (["a", "b", "-o", "x.pdf"], "-o x.pdf: give a name that ends in .json"),
+        (["a", "b", "-o", "x.doc"], "-o x.doc: give a folder, or a name that ends in"),
         (["a", "b", "--conclusive"], "goes with --gate"),
         (["a"], "HEAD"),
     ],
