@@ -24,7 +24,7 @@ long: .venv/.dev
 
 # What the meter itself costs, and how fast exports are written and looked through, beside other tools.
 bench: .venv/.dev
-	$(BIN)/pytest bench_suites tests/bench_runner.py --benchmark-only -o python_files='bench_*.py'
+	$(BIN)/pytest bench_suites tests/bench_runner.py tests/bench_plan.py --benchmark-only -o python_files='bench_*.py'
 
 # The tests marked `guest`, inside a machine that has cgroup v2 alone.
 guest: .venv/.dev

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from proofcost.harness import quantity
@@ -63,9 +63,12 @@ def read(path: str, text: str | None = None) -> Table:
 
 
 class Table:
-    """One table of the file; every key that is asked for counts as known."""
+    """One table of the file; every key that is asked for counts as known.
 
-    def __init__(self, file: str, lines: dict[Path, int], data: dict[str, Any], path: Path) -> None:
+    `lines`: where each value stands. A text instead of a line's number: it was not given in the file, but so
+    (`--set limits.oom=2`)."""
+
+    def __init__(self, file: str, lines: Mapping[Path, int | str], data: dict[str, Any], path: Path) -> None:
         self.file = file
         self.path = path
         self.data = data
@@ -81,7 +84,7 @@ class Table:
         path = self.path if key is None else (*self.path, key)
         place = path if at is None else (*path, at)
         line = self._lines.get(place) or self._lines.get(path) or self._lines.get(self.path)
-        where = f"{self.file}:{line}" if line else self.file
+        where = line if isinstance(line, str) else f"{self.file}:{line}" if line else self.file
         name = _shown_path(place)
         raise DescriptionError(f"{where}: {name}: {what}" if name else f"{where}: {what}")
 

@@ -16,6 +16,7 @@ _COMMANDS = (
     "show",
     "bench",
     "compare",
+    "plan",
     "report",
     "kernels",
     "doctor",

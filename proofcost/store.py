@@ -1,4 +1,4 @@
-"""`proofcost store compact|prune|sql|declare`: a store's files as Parquet, SQL, host classes that are one."""
+"""`proofcost store compact|prune|sql|declare|synth`: files as Parquet, SQL, host classes that are one, made-up data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress
 
-from proofcost import declaring
+from proofcost import declaring, synth
 from proofcost.extras import need
 from proofcost.harness.columns import COLUMNS
 from proofcost.output import DONE, FAILED
@@ -59,6 +59,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     sql.add_argument("--csv", action="store_true", help="print as CSV")
     sql.set_defaults(run=ask)
     declaring.add_parser(actions)
+    synth.add_parser(actions)
 
 
 def age(text: str) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.console import Console
 from rich.text import Text
@@ -42,6 +42,8 @@ class Load:
     together_ratio: float | None
     slowdown: float | None = None
     efficiency: float | None = None
+    throughputs_per_s: tuple[float, ...] = ()
+    """Of each such turn."""
 
 
 def loads(records: Iterable[Record]) -> list[Load]:
@@ -78,6 +80,7 @@ def _load(cell: Cell) -> Load:
         wall_ns=round(statistics.median(walls)) if walls else None,
         throughput_per_s=statistics.median(count * 1e9 / span for span, _ in spans) if spans else None,
         together_ratio=statistics.median(together for _, together in spans) if spans else None,
+        throughputs_per_s=tuple(count * 1e9 / span for span, _ in spans),
     )
 
 
@@ -100,17 +103,7 @@ def _against(one: Load, base: Load) -> Load:
     efficiency = None
     if one.throughput_per_s and base.throughput_per_s:
         efficiency = one.throughput_per_s / (one.count * base.throughput_per_s)
-    return Load(
-        one.kernel,
-        one.work,
-        one.count,
-        one.turns_count,
-        one.wall_ns,
-        one.throughput_per_s,
-        one.together_ratio,
-        slowdown,
-        efficiency,
-    )
+    return replace(one, slowdown=slowdown, efficiency=efficiency)
 
 
 def render(records: Iterable[Record], console: Console) -> None:

@@ -28,6 +28,7 @@ class Binding(Enum):
     CORES = "cores"
     EFFICIENCY = "efficiency"
     DISK = "disk"
+    NETWORK = "network"
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,13 +146,13 @@ def survival_curve(amounts: Numbers, censored: ArrayLike, confidence: float = 0.
 
 def _worth(survival: Floats, at_risk: Ints, events: Ints) -> Floats:
     """How many uncensored runs would know each point as well: Cutler & Ederer's effective number. At 0, where it is
-    undefined, that of the point before."""
+    undefined, as many as those still there would be the rest of: one that stands for half of all is worth two."""
     left = at_risk - events
     with np.errstate(divide="ignore", invalid="ignore"):
         greenwood = np.cumsum(np.where(events > 0, events / (at_risk * left), 0.0))
         worth: Floats = np.where(survival < 1, (1 - survival) / survival / greenwood, at_risk)
     if survival.size and survival[-1] == 0:
-        worth[-1] = worth[-2] if survival.size > 1 else at_risk[-1]
+        worth[-1] = at_risk[-1] / (survival[-2] if survival.size > 1 else 1.0)
     return worth
 
 

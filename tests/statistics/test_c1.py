@@ -183,6 +183,15 @@ class TestFewAndBad:
         assert limit.amount is None
         assert limit.evidence is (Evidence.TOO_FEW if n < 59 else Evidence.CENSORED)
 
+    def test_a_single_one_beyond_a_wall_of_kills_promises_nothing(self) -> None:
+        # By Kaplan-Meier's weights it alone stands for half of all, but it is one run.
+        amounts, killed = [*np.linspace(1, 3, 299), *[4.0] * 300, 5.0], [*[False] * 299, *[True] * 300, False]
+        found = limit_for(amounts, killed, 0.01)
+        assert (found.amount, found.evidence) == (None, Evidence.NOT_SURE)
+        assert found.curve.surely_at_most()[-1] > 0.5
+        clean = survival_curve([*np.linspace(1, 3, 599), 5.0], [False] * 600)
+        assert clean.surely_at_most()[-1] == pytest.approx(1 - 0.05 ** (1 / 600))
+
     def test_all_equal(self) -> None:
         assert limit_for([3.0] * 100, [False] * 100, 0.05).amount == 3.0
 

@@ -1,0 +1,249 @@
+"""`proofcost plan [PLAN.toml]`: from records to sandbox limits, sandboxes on a host, hosts, and what a verdict costs.
+
+    proofcost plan --host 64c/256G --price 2.50/h --rate 400/h --wait p95=10m --oom 1%
+    proofcost plan PLAN.toml --set fleet.rate=800/h -o plan.html
+
+Exit: 0 done, 1 output not written, or (--backtest) a promise that was not kept, 2 wrong call or nothing to plan from,
+3 not enough data (with --conclusive).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from proofcost.extras import need
+from proofcost.harness.described import DescriptionError
+from proofcost.output import DONE, FAILED
+from proofcost.reports.inert import inert_outside
+from proofcost.reports.units import plural
+from proofcost.show import USAGE, UsageError, choose_store
+
+if TYPE_CHECKING:
+    from proofcost.bench_suites.registry import Registry
+    from proofcost.reports.dataset import Data
+    from proofcost.reports.document import Document
+    from proofcost.reports.plan.asked import Asked
+    from proofcost.reports.plan.made import Plan
+    from proofcost.reports.where import Where
+
+NOT_ENOUGH = 3
+
+FLAGS = (
+    ("--host", "host.size", "64c/256G", "a host: cores/memory, and its disk as a third"),
+    ("--price", "host.price", "2.50/h", "what a host costs"),
+    ("--sandbox", "sandbox.size", "4c/8G", "what a sandbox is given; left out: recommended"),
+    ("--time", "sandbox.time", "6h", "its time limit; left out: recommended"),
+    ("--oom", "limits.oom", "1%%", "share that may be killed for memory"),
+    ("--timeouts", "limits.timeouts", "1%%", "share that may time out"),
+    ("--rule", "limits.rule", "3h + 15m/MB up to 6h", "a rule of thumb to be held against the records"),
+    ("--ladder", "limits.ladder", "3", "a retry ladder of at most so many memory limits"),
+    ("--overcommit", "host.overcommit", "0.1%%", "let peaks fit instead of limits, with this risk"),
+    ("--rate", "fleet.rate", "400/h", "verdicts that are asked for"),
+    ("--wait", "fleet.wait", "p95=10m", "how long they may wait"),
+    ("--batch", "fleet.batch", "2000", "or: so many verdicts"),
+    ("--deadline", "fleet.deadline", "8h", "by then"),
+    ("--hosts", "fleet.hosts", "3", "hosts there are; left out: sought"),
+)
+"""(flag, the plan's key that it stands for, example, what it is)"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `plan` to the command line."""
+    parser = subparsers.add_parser(
+        "plan",
+        help="limits, sandboxes on a host and hosts, from records",
+        description="From records to sandbox limits, sandboxes on a host, hosts and cost.",
+        epilog="What PLAN.toml holds, and what each figure means: docs/plan.md.",
+    )
+    add = parser.add_argument
+    add("file", nargs="?", metavar="PLAN.toml", help="a plan's file; every flag below can stand in it")
+    add("--set", action="append", default=[], metavar="K=V", help="set one key of the plan (fleet.rate=400/h)")
+    for flag, key, example, what in FLAGS:
+        add(flag, metavar=example.replace("%%", "%").replace(" ", ""), help=f"{what} ({key})")
+    add("--kernel", action="append", default=[], metavar="NAME", help="plan for these kernels only; repeatable")
+    add("--by", action="append", default=[], metavar="COLUMN", help="classes of submission: label.KEY, input_bytes")
+    add("--trace", action="store_true", help="verdicts are asked for as they came in the records")
+    add("--tail", action="store_true", help="draw a tail beyond the data, dashed")
+    add("--data", action="append", default=[], metavar="PATH", help="store, folder or file of records (repeatable)")
+    add("--where", action="append", default=[], metavar="COND", help="only these (label.set=putnam); repeatable")
+    add("--since", metavar="T", help="only what started since (30d, 2026-11-01)")
+    add("--pool", action="append", default=[], metavar="COLUMN", help="take runs together though they differ in it")
+    add("--backtest", action="store_true", help="plan on the first half of the records, and replay the second")
+    add("--diff", metavar="OLD.json", help="say what moved since an earlier plan")
+    add("--suite", metavar="FILE.toml", help="write the suite that gets what is missing")
+    add("--on", action="append", default=[], metavar="EXPORTS", help="with --suite: exports that it runs on")
+    add("--conclusive", action="store_true", help="exit with 3 when there is not enough data")
+    add(
+        "-o",
+        "--output",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="write it there instead: .html, .md, .json, .csv, .parquet, .svg, .pdf, .png, or a folder",
+    )
+    parser.set_defaults(run=main)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Exit status: 0 done, 1 not written or a promise broken, 2 usage or nothing to plan from, 3 not enough data."""
+    need("reports", "duckdb", "pyarrow", "scipy", "numpy", "orjson", "matplotlib", "jinja2")
+    from proofcost.reports.dataset import DataError
+    from proofcost.reports.plan.evidence import PlanError
+    from proofcost.reports.statistics.sample import BadSampleError
+    from proofcost.reports.where import WhereError
+    from proofcost.reports.writing import OutputError
+
+    try:
+        return _plan(args)
+    except (UsageError, DescriptionError, DataError, WhereError, PlanError, OutputError, BadSampleError) as error:
+        return _say(f"plan: {error}", USAGE)
+    except OSError as error:
+        if error.filename is None and error.errno is None:
+            raise
+        where = inert_outside(str(error.filename or " ".join(args.output)), 200, True)
+        return _say(f"plan: {where}: cannot be written: {error.strerror}", FAILED)
+
+
+def _say(what: str, status: int) -> int:
+    print(f"proofcost: {what}", file=sys.stderr)
+    return status
+
+
+def _plan(args: argparse.Namespace) -> int:
+    from proofcost.reports.plan import asked, backtest, backtest_page, diff, made, page
+    from proofcost.reports.writing import check_path
+
+    for path in args.output:
+        check_path(path)
+    if args.on and not args.suite:
+        raise UsageError("--on: goes with --suite")
+    if args.suite and not args.suite.endswith(".toml"):
+        raise UsageError(f"--suite {inert_outside(args.suite, 200, True)}: give a name that ends in .toml")
+    if args.suite and os.path.lexists(args.suite):
+        raise UsageError(f"--suite {inert_outside(args.suite, 200, True)}: is there already; give another name")
+    wanted = asked.read(args.file, _given(args))
+    old = None if args.diff is None else diff.read_old(args.diff)
+    data, where, sources = _open(args, wanted)
+    if args.backtest:
+        if old is not None or args.suite:
+            raise UsageError("--backtest: goes with neither --diff nor --suite")
+        tested = backtest.backtest(data, where, wanted)
+        _put(backtest_page.document(tested, sources), args.output)
+        return FAILED if tested.broken else DONE
+    plan = made.make(data, where, wanted)
+    if args.suite:
+        _write_suite(args, plan)
+    document = page.document(plan, sources, args.suite)
+    if old is not None:
+        from dataclasses import replace
+
+        document = replace(document, sections=(*document.sections, diff.diff_section(old, document)))
+    _put(document, args.output)
+    return NOT_ENOUGH if args.conclusive and plan.missing else DONE
+
+
+def _given(args: argparse.Namespace) -> list[tuple[str, str, str]]:
+    """(how it was given, key, value) of everything on the command line that is part of the plan."""
+    found = []
+    for flag, key, _, _ in FLAGS:
+        value = getattr(args, flag.removeprefix("--"))
+        if value is not None:
+            found.append((flag, key, value))
+    for flag, key, wanted in (("--trace", "fleet.trace", args.trace), ("--tail", "limits.tail", args.tail)):
+        if wanted:
+            found.append((flag, key, "true"))
+    for flag, key, values in (
+        ("--kernel", "kernels", args.kernel),
+        ("--by", "limits.by", args.by),
+        ("--pool", "pool", args.pool),
+    ):
+        if values:
+            found.append((flag, key, _array(values)))
+    for text in args.set:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(
+                f"--set {inert_outside(text, 60, True)!r}: not K=V; write for example --set fleet.rate=400/h"
+            )
+        found.append((f"--set {inert_outside(key.strip(), 60, True)}", key.strip(), value.strip()))
+    return found
+
+
+def _array(values: Sequence[str]) -> str:
+    """As TOML."""
+    import json
+
+    return json.dumps(list(values))
+
+
+def _open(args: argparse.Namespace, wanted: Asked) -> tuple[Data, Where, list[str]]:
+    from proofcost.reports.dataset import open_data
+    from proofcost.reports.where import parse
+
+    folder = os.path.dirname(os.path.abspath(args.file)) if args.file else os.getcwd()
+    named = args.data or [os.path.join(folder, os.path.expanduser(path)) for path in wanted.data]
+    paths = named or [choose_store(None, os.environ, os.geteuid())[0]]
+    conditions = [*wanted.where, *args.where]
+    since = args.since or wanted.since
+    where = parse(conditions, since)
+    data = open_data(paths)
+    sources = [inert_outside(str(path), 200) for path in paths]
+    if conditions or since:
+        sources.append(" and ".join([*conditions, *([f"since {since}"] if since else [])]))
+    if data.problems:
+        sources.append(f"{plural(len(data.problems), 'line or file', 'lines or files')} skipped: proofcost log tells")
+    return data, where, sources
+
+
+def _write_suite(args: argparse.Namespace, plan: Plan) -> None:
+    from proofcost.bench_suites import registry
+    from proofcost.reports.plan.suite_for import suite_text
+
+    for path in args.on:
+        if not os.path.exists(path):
+            raise UsageError(f"--on {inert_outside(path, 200, True)}: no such file or folder")
+    known = registry.load([], os.environ)
+    kernels = [name for name in plan.evidence.kernels if name in known and _installed(name, known)]
+    text = suite_text(plan, [os.path.abspath(path) for path in args.on], kernels)
+    place = Path(args.suite)
+    temporary = place.with_name(f".{place.name}.{os.getpid()}.new")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(place)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _installed(name: str, known: Registry) -> bool:
+    """Whether `bench` would find it here, so that it takes the suite as it is."""
+    from proofcost.bench_suites import kernel
+
+    try:
+        kernel.named(name, known, os.environ)
+    except DescriptionError:
+        return False
+    return True
+
+
+def _put(document: Document, outputs: Sequence[str]) -> None:
+    """On the terminal, or where it was asked for with the answer alone here."""
+    from proofcost.reports.printing import is_ascii
+    from proofcost.reports.writing import print_document, write
+
+    console = Console()
+    if not outputs:
+        print_document(document, console)
+        return
+    ascii_only = is_ascii(console)
+    print(inert_outside(document.answer, 2000, ascii_only))
+    for path in outputs:
+        written = write(document, path)
+        for one in written.said:
+            print(inert_outside(one, 400, ascii_only))

@@ -1,0 +1,218 @@
+"""C3: how many sandboxes one host takes, what stops there being more, and what a verdict then costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from proofcost.reports.plan import words
+from proofcost.reports.plan.asked import Asked, Host, Sandbox
+from proofcost.reports.plan.evidence import PlanError
+from proofcost.reports.plan.jobs import Verdicts
+from proofcost.reports.plan.limits import Choice
+from proofcost.reports.plan.trials import Trials
+from proofcost.reports.statistics.contention import Binding, Concurrency, Contention, concurrency
+from proofcost.reports.statistics.peak_of_sums import LEAST_RUNS, Overcommit, room_for
+from proofcost.reports.statistics.survival import Bounded
+from proofcost.reports.units import human
+
+SHOWN_RISK = 0.001
+"""Of the peak of sums where no risk was asked for: shown beside the sum of limits, not recommended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What one sandbox is given, and where each part comes from."""
+
+    cores: float
+    memory_bytes: float | None
+    time_ns: float | None
+    disk_bytes: float | None
+    sources: tuple[tuple[str, str], ...]
+    """(what, why so much)."""
+
+
+def given(sandbox: Sandbox, verdicts: Verdicts, memory: Choice, time: Choice, disk: Choice) -> Given:
+    """What was settled, else what the records ask for."""
+    if sandbox.cores is not None:
+        cores, why = sandbox.cores, "as given"
+    elif verdicts.threads is not None:
+        cores, why = float(verdicts.threads), "threads of the kernels in the records"
+    else:
+        cores, why = 1.0, "no record tells threads: one is assumed"
+    parts = [("cores", why)]
+    amounts: list[float | None] = []
+    for what, fixed, one in (
+        ("memory", sandbox.memory_bytes, memory),
+        ("time", sandbox.time_ns, time),
+        ("disk", sandbox.disk_bytes, disk),
+    ):
+        amounts.append(fixed if fixed is not None else one.set_to)
+        if fixed is not None:
+            parts.append((what, "as given"))
+        else:
+            parts.append((what, one.why_not or f"exceeded by at most {words.percent(one.limit.target)} of submissions"))
+    return Given(cores, amounts[0], amounts[1], amounts[2], tuple(parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What one verdict takes of a sandbox, s; shape (n,), row by row as the verdicts."""
+
+    seconds: np.ndarray
+    memory_bytes: np.ndarray
+    """Peak of each, cut at the limit; NaN where not known."""
+    moved_bytes: np.ndarray
+    """Export of each; NaN where not known."""
+    overhead_s: float
+    """Boot and library, in `seconds` already."""
+    solved: float
+    """Share of verdicts that neither limit stops, as the records have it."""
+    said: tuple[str, ...]
+
+
+def service(verdicts: Verdicts, sandbox: Given, asked: Sandbox, host: Host) -> Service:
+    """With the time limit in force: who runs longer takes as long as that."""
+    said = []
+    wall = verdicts.wall_ns.copy()
+    over_time = np.zeros(wall.size, dtype=bool)
+    if sandbox.time_ns is not None:
+        wall = np.where(verdicts.late, np.maximum(wall, sandbox.time_ns), wall)
+        over_time = (wall > sandbox.time_ns) | verdicts.late
+        wall = np.minimum(wall, sandbox.time_ns)
+    elif verdicts.late.any():
+        over_time = verdicts.late
+        said.append(f"{int(verdicts.late.sum())} verdicts were stopped by time: they count as long as they had taken")
+    over_memory = np.zeros(wall.size, dtype=bool)
+    if sandbox.memory_bytes is not None:
+        peak = verdicts.memory_bytes
+        with np.errstate(invalid="ignore"):
+            over_memory = (peak > sandbox.memory_bytes) | (verdicts.memory_cut & (peak >= sandbox.memory_bytes))
+    overhead = sum(x for x in (asked.boot_ns, asked.library_ns) if x is not None) / 1e9
+    seconds = wall / 1e9 + overhead
+    moved = verdicts.size_bytes
+    rates = [rate for rate in (host.disk_per_s, host.network_per_s) if rate]
+    if rates:
+        unknown = int(np.isnan(moved).sum())
+        seconds = seconds + sum(np.nan_to_num(moved) / rate for rate in rates)
+        if unknown:
+            said.append(f"{unknown} of {moved.size} exports have no known size: moving them is not counted")
+    memory = verdicts.memory_bytes
+    if sandbox.memory_bytes is not None:
+        memory = np.minimum(memory, sandbox.memory_bytes)
+    return Service(
+        seconds, memory, moved, overhead, 1 - float((over_time | over_memory).mean()) if wall.size else 0.0, tuple(said)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class HostPlan:
+    host: Host
+    sandbox: Given
+    concurrency: Concurrency
+    guaranteed: int
+    """Sandboxes whose limits fit together."""
+    overcommit: Overcommit | None
+    """By the peak of sums; None with too few runs for it."""
+    risk: float
+    """Of the target of `overcommit`."""
+    own_kills: Bounded
+    """Share of verdicts that need more memory than their own limit, whatever else runs."""
+    fit: Contention | None
+    """The least favourable that was measured."""
+    trials: tuple[Trials, ...]
+    beyond_trials: bool
+    """More side by side than was ever measured."""
+    efficiency: float
+    """Of a sandbox at this many; 1 where contention was never measured."""
+    service_s: float
+    """Mean of one verdict, contention included."""
+    per_hour: float
+    """Verdicts, solved or not, with every sandbox busy."""
+    solved: float
+
+    @property
+    def count(self) -> int:
+        return self.concurrency.count
+
+    @property
+    def cost_per_1000(self) -> float | None:
+        """Of 1,000 solved ones, with every sandbox always busy: no fleet does better."""
+        if self.host.price is None or not self.solved or not self.per_hour:
+            return None
+        return self.host.price.per_hour / (self.per_hour * self.solved) * 1000
+
+
+def plan_host(
+    asked: Asked, host: Host, sandbox: Given, memory: Choice, work: Service, found: tuple[Trials, ...]
+) -> HostPlan | None:
+    """None where no memory limit is known. Raises PlanError for a host that is smaller than any verdict."""
+    if sandbox.memory_bytes is None:
+        return None
+    room = host.memory_bytes - host.reserve_bytes
+    _fits(asked, host, sandbox, memory, room)
+    caps = {Binding.CORES: int((host.cores + 1e-9) // sandbox.cores)}
+    fits = [(one.fit, one) for one in found if one.fit is not None]
+    fit = min(fits, key=lambda one: (one[0].most_at(host.efficiency), -one[0].measured_upto))[0] if fits else None
+    if fit is not None and fit.most_at(host.efficiency) < fit.measured_upto:
+        caps[Binding.EFFICIENCY] = fit.most_at(host.efficiency)
+    if host.disk_bytes is not None and sandbox.disk_bytes is not None:
+        caps[Binding.DISK] = int(host.disk_bytes // sandbox.disk_bytes)
+    if host.network_per_s and np.isfinite(work.moved_bytes).any():
+        each = float(np.nanmean(work.moved_bytes)) / float(work.seconds.mean())
+        caps[Binding.NETWORK] = max(1, int(host.network_per_s // each))
+    guaranteed = int(room // sandbox.memory_bytes)
+    risk = host.risk or SHOWN_RISK
+    overcommit = None
+    if memory.limit.curve.count >= LEAST_RUNS:
+        overcommit = room_for(
+            memory.limit.curve,
+            host.memory_bytes,
+            sandbox.memory_bytes,
+            risk,
+            reserve_bytes=host.reserve_bytes,
+            most=max(4 * caps[Binding.CORES], guaranteed, 1),
+            seed=asked.seed,
+        )
+    caps[Binding.MEMORY] = overcommit.count if host.risk is not None and overcommit is not None else guaranteed
+    chosen = concurrency(dict(sorted(caps.items(), key=lambda item: list(Binding).index(item[0]))))
+    count = max(chosen.count, 1)
+    efficiency = 1.0 if fit is None else max(fit.efficiency(count), 1e-6)
+    mean = float(work.seconds.mean()) / efficiency
+    return HostPlan(
+        host=host,
+        sandbox=sandbox,
+        concurrency=chosen,
+        guaranteed=guaranteed,
+        overcommit=overcommit,
+        risk=risk,
+        own_kills=memory.limit.curve.exceedance(sandbox.memory_bytes),
+        fit=fit,
+        trials=found,
+        beyond_trials=fit is not None and count > fit.measured_upto,
+        efficiency=efficiency,
+        service_s=mean,
+        per_hour=chosen.count * 3600 / mean,
+        solved=work.solved,
+    )
+
+
+def _fits(asked: Asked, host: Host, sandbox: Given, memory: Choice, room: int) -> None:
+    how = asked.said.get("host.size", "host.size")
+    if sandbox.memory_bytes is not None and sandbox.memory_bytes > room:
+        peaks = memory.amounts.values
+        least = f"; even the smallest verdict seen took {human(int(peaks.min()), 'bytes')}" if peaks.size else ""
+        least = least if peaks.size and peaks.min() > room else ""
+        raise PlanError(
+            f"{how}: a host with {human(room, 'bytes')} for sandboxes is smaller than any: one needs "
+            f"{human(int(sandbox.memory_bytes), 'bytes')}{least}; take a larger host, or a larger share of kills "
+            "(limits.oom)"
+        )
+    if sandbox.cores > host.cores + 1e-9:
+        raise PlanError(f"{how}: {host.cores:g} cores are fewer than one sandbox needs: {sandbox.cores:g}")
+    if host.disk_bytes is not None and sandbox.disk_bytes is not None and sandbox.disk_bytes > host.disk_bytes:
+        raise PlanError(
+            f"{how}: a disk of {human(host.disk_bytes, 'bytes')} is smaller than one sandbox needs: "
+            f"{human(int(sandbox.disk_bytes), 'bytes')}"
+        )

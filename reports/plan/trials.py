@@ -1,0 +1,77 @@
+"""Contention as benches measured it: the same work so many times side by side, and the law fitted to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+
+from proofcost.harness.decode import LineError
+from proofcost.harness.merged import Record
+from proofcost.reports.contention import Load, loads
+from proofcost.reports.dataset import Data
+from proofcost.reports.fast_decode import decode
+from proofcost.reports.statistics.contention import LEAST_LEVELS, Contention, fit_contention
+from proofcost.reports.units import plural
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """One kernel on one workload."""
+
+    kernel: str
+    work: str
+    loads: tuple[Load, ...]
+    fit: Contention | None
+    why_not: str | None
+
+
+def trials(data: Data) -> tuple[Trials, ...]:
+    """Of the benches among the records that `evidence.gather` looked at, if they ran anything side by side."""
+    made: list[Trials] = []
+    for _, records in _plans(data.connection).items():
+        by_work: dict[tuple[str, str], list[Load]] = {}
+        for load in loads(records):
+            by_work.setdefault((load.kernel, load.work), []).append(load)
+        for (kernel, work), found in by_work.items():
+            levels = {load.count: list(load.throughputs_per_s) for load in found if load.throughputs_per_s}
+            if len({load.count for load in found}) < 2:
+                continue
+            fit = fit_contention(levels) if len(levels) >= LEAST_LEVELS else None
+            why = None if fit else f"{plural(len(levels), 'number')} at once measured; {LEAST_LEVELS} are needed"
+            made.append(Trials(kernel, work, tuple(sorted(found, key=lambda load: load.count)), fit, why))
+    return tuple(made)
+
+
+def _plans(connection: duckdb.DuckDBPyConnection) -> dict[str, list[Record]]:
+    """Records of each bench that ran something side by side."""
+    rows = connection.execute(
+        """SELECT plan, record, session, phase, kernel, events FROM records
+           WHERE events IS NOT NULL AND plan IN (
+               SELECT DISTINCT plan FROM records WHERE record IN (
+                   SELECT record FROM plan_runs WHERE fate = 'side by side'))
+           ORDER BY plan, started_ns, record"""
+    ).fetchall()
+    made: dict[str, list[Record]] = {}
+    for plan, invocation, session, phase, kernel, events in rows:
+        kinds = {}
+        try:
+            for line in str(events).split("\n"):
+                event = decode(line.encode())
+                kinds[event["event"]] = event
+        except LineError:
+            continue
+        if "started" in kinds:
+            made.setdefault(plan, []).append(
+                Record(
+                    invocation=invocation,
+                    session=session,
+                    started=kinds["started"],
+                    finished=kinds.get("finished"),
+                    settled=kinds.get("settled"),
+                    path="",
+                    phase=phase or "unknown",
+                    kernel=kernel,
+                )
+            )
+    return made

@@ -1,0 +1,163 @@
+"""`proofcost plan` as people call it: exit codes, one line for each wrong call, files, the suite, the difference."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from planning import command, fleet, row, spread, store
+
+from proofcost.cli import main
+from proofcost.reports.plan.suite_for import suite_text
+
+
+@pytest.fixture(scope="module")
+def light(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fleet(tmp_path_factory.mktemp("light"), "light", 4000, days=4)
+
+
+LINE = ("--host", "8c/64G", "--price", "2.50/h", "--rate", "4000/h", "--wait", "p95=1m", "--oom", "1%")
+
+
+def test_one_line_leads_with_the_answer(light: Path) -> None:
+    done = command("--data", light, *LINE)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "Plan"
+    assert lines[1].startswith("Give a sandbox 3.")
+    assert "(bound by cores); with 1 host 95 of 100 verdicts wait no longer than 60.0 s at 4,000 an hour" in lines[1]
+    assert lines[1].endswith("per 1,000 verdicts.")
+    assert "What if" in lines
+    assert "What would change it" in lines
+    assert done.stdout.isascii()
+
+
+def test_every_format_is_written_and_says_the_same(light: Path, tmp_path: Path) -> None:
+    outputs = [tmp_path / f"plan.{suffix}" for suffix in ("html", "md", "json", "svg")]
+    words = [word for path in outputs for word in ("-o", str(path))]
+    done = command("--data", light, *LINE, *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    answer = done.stdout.splitlines()[0]
+    document = json.loads(outputs[2].read_text())
+    assert (document["kind"], document["answer"]) == ("plan", answer)
+    html, markdown = outputs[0].read_text(encoding="utf-8"), outputs[1].read_text(encoding="utf-8")
+    assert "wait no longer than 60.0 s" in html
+    assert "wait no longer than 60.0 s" in markdown
+    pictures = {path.name for path in tmp_path.glob("plan-*.svg")}
+    assert {"plan-memory_curve.svg", "plan-time_curve.svg", "plan-throughput.svg", "plan-load.svg"} <= pictures
+    again = tmp_path / "again.json"
+    assert command("--data", light, *LINE, "-o", again).returncode == 0
+    assert json.loads(again.read_text())["sections"] == document["sections"], "the same records give the same plan"
+
+
+def test_a_plan_reruns_and_says_what_moved(light: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = tmp_path / "old.json"
+    assert main(["plan", "--data", str(light), *LINE, "-o", str(old)]) == 0
+    capsys.readouterr()
+    assert main(["plan", "--data", str(light), *LINE, "--diff", str(old)]) == 0
+    assert "No figure moved by more than 0.5 %." in capsys.readouterr().out
+    new = [*LINE[:4], "--rate", "20000/h", *LINE[6:]]
+    assert main(["plan", "--data", str(light), *new, "--diff", str(old)]) == 0
+    said = capsys.readouterr().out
+    assert "Since the earlier plan" in said
+    moved = next(line for line in said.splitlines() if line.startswith("fleet / hosts"))
+    assert moved.split()[-3:] == ["1", "4", "4.000"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--oom=-1%"], "plan: --oom: limits.oom: '-1%': not a share"),
+        (["--rate", "400/h"], "hosts of what size?"),
+        (["--host", "64c"], "plan: --host: host.size: '64c': not a size"),
+        (["--price", "2.50/h"], "a host has cores and memory"),
+        (["--set", "limits.oom"], "not K=V"),
+        (["--set", "limits.omo=1%"], "did you mean oom?"),
+        (["nowhere.toml"], "nowhere.toml: cannot be read"),
+        (["--data", "nowhere"], "nowhere: no such file or folder"),
+        (["--where", "kernal=x"], "did you mean kernel?"),
+        (["--kernel", "nanodo"], "no record of kernel 'nanodo'; did you mean nanoda?"),
+        (["--diff", "nowhere.json"], "--diff nowhere.json: cannot be read"),
+        (["--diff", "wrong.json"], "is no plan that was written as .json"),
+        (["--on", "x"], "--on: goes with --suite"),
+        (["--suite", "x.md"], "give a name that ends in .toml"),
+        (["--suite", "there.toml"], "is there already"),
+        (["--suite", "new.toml", "--on", "nowhere"], "--on nowhere: no such file"),
+        (["-o", "x.docx"], "give a folder, or a name that ends in"),
+        (["--backtest", "--suite", "x.toml"], "--backtest: goes with neither"),
+        (["--host", "1c/1G"], "is smaller than any"),
+        (["--host", "8c/64G", "--rate", "90000/h", "--hosts", "1"], "is more than 1 hosts of 8 sandboxes can do"),
+    ],
+)
+def test_a_wrong_call_is_one_line(
+    words: list[str], said: str, light: Path, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    Path("wrong.json").write_text('{"schema": "x"}')
+    Path("there.toml").write_text("kept")
+    data = [] if "--data" in words else ["--data", str(light)]
+    assert main(["plan", *words, *data]) == 2
+    found = capsys.readouterr()
+    assert found.out == ""
+    assert said in found.err
+    assert found.err.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["there.toml", "wrong.json"]
+    assert Path("there.toml").read_text() == "kept"
+
+
+def test_too_little_is_3_only_when_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(store(tmp_path, spread(12)))
+    assert main(["plan", "--data", folder]) == 0
+    assert "Not enough data: memory: 12 runs; p99 needs 299" in capsys.readouterr().out
+    assert main(["plan", "--data", folder, "--conclusive"]) == 3
+
+
+def test_a_broken_promise_is_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(fleet(tmp_path, "drifting", 4000, days=2))
+    assert main(["plan", "--data", folder, "--backtest", "--oom", "5%", "--timeouts", "5%"]) == 1
+    assert "The records drift" in capsys.readouterr().out
+
+
+class TestSuite:
+    @pytest.mark.parametrize("case", ["limits", "contention"])
+    def test_what_is_written_is_taken_by_bench(self, case: str, light: Path, tmp_path: Path) -> None:
+        """With a kernel of our own in the place of those that may not be installed here."""
+        data = light if case == "contention" else store(tmp_path / "s", spread(12))
+        suite = tmp_path / "wanted.toml"
+        assert main(["plan", "--data", str(data), "--host", "8c/64G", "--suite", str(suite)]) == 0
+        text = suite.read_text()
+        assert f'name = "{case}"' in text
+        dry = [sys.executable, "-m", "proofcost", "bench", str(suite), "k=/bin/true", "--dry-run"]
+        done = subprocess.run(dry, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+        assert "church" in done.stdout
+
+    def test_exports_that_were_named_are_in_it(self, tmp_path: Path) -> None:
+        exports = tmp_path / 'my "exports"'
+        exports.mkdir()
+        (exports / "a.ndjson").write_text('{"meta":{"format":{"version":"3.1.0"}}}\n')
+        suite = tmp_path / "wanted.toml"
+        folder = store(tmp_path / "s", spread(12))
+        words = ["plan", "--data", str(folder), "--suite", str(suite), "--on", str(exports)]
+        assert main(words) == 0
+        import tomllib
+
+        assert tomllib.loads(suite.read_text())["workload"] == [{"path": str(exports)}]
+
+    def test_hostile_names_stay_in_their_comment(self, tmp_path: Path) -> None:
+        import tomllib
+
+        from planning import plan_of
+
+        plan = plan_of(store(tmp_path, [row(1)]), 'name="x\\n[limits]\\nwall = 1"')
+        assert tomllib.loads(suite_text(plan))["limits"] == {"wall": "60s"}
+
+
+def test_help_shows_percent_signs_and_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["plan", "--help"])
+    said = capsys.readouterr().out
+    assert "--wait p95=10m" in said
+    assert "--oom 1%" in said
