@@ -25,7 +25,7 @@ def test_simulation(benchmark: BenchmarkFixture, hosts: int, discipline: Discipl
         random.choice([1.0, 2.0, 4.0], VERDICTS),
     )
     fleet = Fleet(hosts, 256e9, 64, 16, discipline)
-    done = benchmark.pedantic(simulate, (jobs, fleet), rounds=3)
+    done = benchmark.pedantic(simulate, (jobs, fleet), rounds=3)  # type: ignore[no-untyped-call]
     assert done.wait_s.size == VERDICTS
     assert benchmark.stats is not None
     assert benchmark.stats.stats.min <= MOST_S
