@@ -20,7 +20,7 @@ import numpy as np
 from proofcost.reports import charts
 from proofcost.reports.document import Column, Document, Entry, Estimate, Missing, Picture, Section, Table
 from proofcost.reports.entries import figure_text
-from proofcost.reports.metrics import Metric
+from proofcost.reports.metrics import METRICS, Metric
 from proofcost.reports.statistics.alarm_rate import AlarmRate, alarm_rate, calibrated_delta, sample_floor
 from proofcost.reports.statistics.comparison import Comparison
 from proofcost.reports.statistics.paired import compare_blocks
@@ -245,8 +245,8 @@ def _answer(measured: Sequence[Rate], found: Found) -> str:
             "this host class"
         )
     else:
-        order = list(Way)
-        best = min(known, key=lambda one: (order.index(one.way), -one.rate.comparisons))
+        order, first = list(Way), [metric.name for metric in METRICS]
+        best = min(known, key=lambda one: (order.index(one.way), first.index(one.figure.name)))
         said = (
             f"{best.rate.alarms} false alarms in {plural(best.rate.comparisons, 'comparison')} of a thing with itself "
             f"({best.figure.name}, {best.way.value}): {_percent(best.rate.rate)}, "
