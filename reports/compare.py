@@ -107,6 +107,8 @@ class Report:
 
 def compare(base: Side, head: Side, pool: Sequence[str] = (), strict: bool = False) -> Report:
     """Compare two sides. `pool`: guarded columns that may differ all the same. Raises UnlikeError."""
+    # What one store declares of host classes holds for the other, too: else its class would stand alone.
+    base.data.declared = head.data.declared = tuple(dict.fromkeys((*base.data.declared, *head.data.declared)))
     report = Report(base, head)
     report.declared = said_of((base.data, base.where), (head.data, head.where))
     by_case = (_by_case(base), _by_case(head))

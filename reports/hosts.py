@@ -12,6 +12,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from statistics import median
 
 from proofcost.reports import charts
@@ -20,7 +21,7 @@ from proofcost.reports.host_facts import Facts, differences
 from proofcost.reports.metric_key import metric_key
 from proofcost.reports.metrics import Metric
 from proofcost.reports.statistics.connected import connected_hosts
-from proofcost.reports.statistics.hardware import LEAST_CLUSTERS, HardwareModel, Rows, fit_hosts, rows
+from proofcost.reports.statistics.hardware import LEAST_CLUSTERS, HardwareModel, HostFactor, Rows, fit_hosts, rows
 from proofcost.reports.statistics.host_prediction import predict_cost
 from proofcost.reports.statistics.interaction import Interaction, InteractionFinding, find_interaction
 from proofcost.reports.units import plural
@@ -160,64 +161,104 @@ def _classes(classes: Sequence[str], found: Found, done: Sequence[tuple[Costs, l
     return Section("Host classes", [Table("host_classes", "Host classes", columns, body)] if body else [])
 
 
+class Matter(Enum):
+    """Whether two host classes differ in a cost."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "not known"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two host classes in one figure."""
+
+    figure: Metric
+    ratio: Estimate
+    """The second class over the first, on what connects them."""
+    matter: Matter
+    why: str
+
+
+def pairs(one: str, other: str, done: Sequence[tuple[Costs, list[Group]]]) -> list[Pair]:
+    """Two classes in every figure in which a chain of shared work connects them."""
+    made = []
+    for costs, connected in done:
+        group = next((group for group in connected if one in group.hosts and other in group.hosts), None)
+        if group is not None:
+            made.append(_pair(costs.figure, fit_hosts(group.data, base=one).factor(other)))
+    return made
+
+
+def _pair(figure: Metric, factor: HostFactor) -> Pair:
+    ratio = Estimate(factor.ratio, factor.low, factor.high, 0.95)
+    if factor.low is None or factor.high is None:
+        return Pair(figure, ratio, Matter.UNKNOWN, f"{LEAST_CLUSTERS} subjects on both are needed for an interval")
+    bound = math.log1p(figure.delta)
+    low, high = math.log(factor.low), math.log(factor.high)
+    if low > bound or high < -bound:
+        return Pair(figure, ratio, Matter.YES, f"more than {figure.delta:.1%}")
+    if low >= -bound and high <= bound:
+        return Pair(figure, ratio, Matter.NO, f"within {figure.delta:.1%}")
+    return Pair(figure, ratio, Matter.UNKNOWN, "the interval is too wide")
+
+
+def matters(found: Sequence[Pair]) -> str:
+    """Over all figures: one that differs is enough for yes, no needs all of them."""
+    if not found:
+        return "not comparable: they share no work"
+    for matter in (Matter.YES, Matter.UNKNOWN, Matter.NO):
+        names = [pair.figure.name for pair in found if pair.matter is matter]
+        if names:
+            return f"{matter.value}: {', '.join(names)}"
+    raise AssertionError(found)
+
+
 def _differences(classes: Sequence[str], found: Found, done: Sequence[tuple[Costs, list[Group]]]) -> Section:
-    body: list[Sequence[Entry]] = []
-    marked: dict[int, str] = {}
+    ratios: list[Sequence[Entry]] = []
+    parts: list[Sequence[Entry]] = []
+    marked: tuple[dict[int, str], dict[int, str]] = ({}, {})
     text = []
-    pairs = list(itertools.combinations(classes[:CLASSES_MOST], 2))
     if len(classes) > CLASSES_MOST:
         text.append(f"The first {CLASSES_MOST} of {len(classes)} host classes are set against each other.")
-    for one, other in pairs:
-        matters, ratio = _matter(one, other, done)
+    for one, other in itertools.combinations(classes[:CLASSES_MOST], 2):
+        known = pairs(one, other, done)
+        said = matters(known)
+        if not known:
+            missing = Missing("no work ran on both, and no chain of shared works connects them")
+            ratios.append([one, other, missing, missing, said])
+        for pair in known:
+            if pair.matter is Matter.YES:
+                marked[0][len(ratios)] = "bad"
+            ratios.append([one, other, pair.figure.name, pair.ratio, f"{pair.matter.value}: {pair.why}"])
         a, b = found.facts.get(one), found.facts.get(other)
         if a is None or b is None:
             unknown = Missing("the data hold no description of both")
-            body.append([one, other, unknown, unknown, unknown, unknown, ratio, matters])
+            parts.append([one, other, unknown, unknown, unknown, unknown, said])
             continue
-        parts = differences(a, b) or [("nothing that is known", "", "", "")]
-        for part, kind, mine, theirs in parts:
-            if matters.startswith("yes"):
-                marked[len(body)] = "bad"
-            body.append([one, other, part, kind, mine, theirs, ratio, matters])
+        for part in differences(a, b) or [("nothing that is known", "", "", "")]:
+            if said.startswith(Matter.YES.value):
+                marked[1][len(parts)] = "bad"
+            parts.append([one, other, *part, said])
+    both = [Column("one", "one"), Column("other", "other")]
     columns = [
-        Column("one", "one"),
-        Column("other", "other"),
+        *both,
+        Column("figure", "figure"),
+        Column("ratio", "cost of the other", "ratio", "host factor"),
+        Column("matters", "does it matter"),
+    ]
+    blocks = [Table("host_pairs", "Does the host matter", columns, ratios, lead=LEAD, marked=marked[0])]
+    columns = [
+        *both,
         Column("part", "differs in"),
         Column("kind", "which is", None, "declarable"),
         Column("of_one", "of the one"),
         Column("of_other", "of the other"),
-        Column("ratio", "cost of the other", "ratio", "host factor"),
-        Column("matters", "does it matter"),
+        Column("matters", "does the host matter"),
     ]
-    table = Table(
-        "host_differences", "What differs, and whether it matters", columns, body, lead=LEAD, marked=marked,
-        notes=["which part of a difference is to blame no figure tells: all parts of a pair share its ratio"],
-    )  # fmt: skip
-    return Section("What differs between host classes", [table], text)
-
-
-def _matter(one: str, other: str, done: Sequence[tuple[Costs, list[Group]]]) -> tuple[str, Entry]:
-    """Whether two classes differ in cost, by the first figure that they share work in; and by how much."""
-    for costs, connected in done:
-        group = next((group for group in connected if one in group.hosts and other in group.hosts), None)
-        if group is None:
-            continue
-        factor = fit_hosts(group.data, base=one).factor(other)
-        ratio = Estimate(factor.ratio, factor.low, factor.high, 0.95)
-        if factor.low is None or factor.high is None:
-            return (
-                f"not known: {LEAST_CLUSTERS} works on both sides are needed for an interval ({costs.figure.name})",
-                ratio,
-            )
-        bound = math.log1p(costs.figure.delta)
-        low, high = math.log(factor.low), math.log(factor.high)
-        if low > bound or high < -bound:
-            return f"yes: more than {costs.figure.delta:.1%} of {costs.figure.name}", ratio
-        if low >= -bound and high <= bound:
-            return f"no: within {costs.figure.delta:.1%} of {costs.figure.name}", ratio
-        return f"not known: the interval is too wide ({costs.figure.name})", ratio
-    missing = Missing("no work ran on both, and no chain of shared works connects them")
-    return "not comparable: they share no work", missing
+    notes = ["which part of a difference is to blame no figure tells: all parts of a pair share its costs"]
+    blocks.append(Table("host_differences", "What differs", columns, parts, notes, LEAD, marked[1]))
+    return Section("What differs between host classes, and whether it matters", blocks, text)
 
 
 def _section(costs: Costs, connected: list[Group]) -> Section:

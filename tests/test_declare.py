@@ -103,6 +103,17 @@ def test_a_comparison_pools_what_is_declared_and_says_so(tmp_path: Path) -> None
     assert [cell.runs for cell in read(data, parse([f"host_class={NEW}"]), ("host_class",))] == [72]
 
 
+def test_what_one_store_declares_holds_for_the_other_side(tmp_path: Path) -> None:
+    for name, host_class in (("store", OLD), ("other", NEW)):
+        (tmp_path / name).mkdir()
+        kept(tmp_path / name / "x.0.parquet", runs(host_class))
+    one, other = (str(tmp_path / name) for name in ("store", "other"))
+    with pytest.raises(UnlikeError, match="host_class"):
+        compare(*resolve(one, other, [], parse([])))
+    assert declare(tmp_path, runs(OLD) + runs(NEW)) == 0
+    assert len(compare(*resolve(one, other, [], parse([]))).compared) == 6
+
+
 def test_classes_chain(tmp_path: Path) -> None:
     third = "0123456789abcdef-33333333"
     made = [declarations.Declaration(OLD, NEW, "a", "e", 1), declarations.Declaration(NEW, third, "b", "f", 1)]
