@@ -28,13 +28,15 @@ def make(asked: Asked, args: argparse.Namespace) -> Document:
     from proofcost.reports.asked import ReportError, nothing
     from proofcost.reports.beside import GradesError, joined, read_grades
     from proofcost.reports.document import Section
-    from proofcost.reports.frozen import FrozenError, checked, compared, freeze, frozen
+    from proofcost.reports.frozen import FrozenError, checked, compared, frozen
     from proofcost.reports.statistics.sample import BadSampleError
     from proofcost.reports.submissions import document
     from proofcost.reports.submissions_data import SubmissionsError, cohorts_found
 
     if args.beside_column is not None and args.beside is None:
         raise ReportError("--beside-column: goes with --beside")
+    if args.freeze is not None and args.check is not None:
+        raise ReportError("--freeze and --check: first check what is kept, then freeze anew")
     try:
         kept = None if args.check is None else checked(Path(args.check))
         grades = None if args.beside is None else read_grades(Path(args.beside), args.beside_column)
@@ -43,7 +45,7 @@ def make(asked: Asked, args: argparse.Namespace) -> Document:
             raise ReportError(nothing(asked.data, asked.where))
         made = document(cohorts, notes, asked.said)
         if args.freeze is not None:
-            digest = freeze(made, asked.data, asked.where, Path(args.freeze))
+            digest = _frozen(made, asked, args.freeze)
             made = replace(made, notes=[f"frozen as {digest}", *made.notes])
         elif kept is not None:
             said = compared(kept, frozen(made, asked.data, asked.where))
@@ -54,3 +56,16 @@ def make(asked: Asked, args: argparse.Namespace) -> Document:
     except (SubmissionsError, GradesError, FrozenError, BadSampleError) as error:
         raise ReportError(str(error)) from None
     return made
+
+
+def _frozen(made: Document, asked: Asked, name: str) -> str:
+    """The digest. Raises ReportError."""
+    from proofcost.reports.asked import ReportError
+    from proofcost.reports.frozen import freeze
+    from proofcost.reports.inert import inert_outside
+
+    try:
+        return freeze(made, asked.data, asked.where, Path(name))
+    except OSError as error:
+        shown = inert_outside(name, 200, True)
+        raise ReportError(f"--freeze {shown}: cannot be written: {error.strerror}; nothing was kept") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from proofcost.reports.cells import UNKNOWN, Cell, read
 from proofcost.reports.dataset import VIEW, Data
@@ -12,7 +13,7 @@ from proofcost.reports.declarations import said_of
 from proofcost.reports.history import Ends, Found, Point, Series
 from proofcost.reports.host_facts import oddities
 from proofcost.reports.metrics import METRICS, Metric
-from proofcost.reports.units import plural, when
+from proofcost.reports.units import plural
 from proofcost.reports.values import pooled
 from proofcost.reports.where import Where, reach
 
@@ -115,7 +116,7 @@ def read_order(text: str) -> list[Listed]:
     return [Listed(words[0], tuple(words[1:])) for words in lines]
 
 
-def _ancestors(order: Sequence[Listed], places: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+def ancestors(order: Sequence[Listed], places: Sequence[int]) -> tuple[tuple[int, ...], ...]:
     """For the points at these places of the order (ascending): the nearest ancestors of each, as numbers of points."""
     number = {listed.name: at for at, listed in enumerate(order)}
     point = {place: at for at, place in enumerate(places)}
@@ -145,7 +146,13 @@ def _along(data: Data, where: Where) -> str:
 
 
 def _name(cell: Cell, along: str) -> str:
-    return f"{when(cell.first_ns, zone=False)} {cell.key[0][:8]}" if along == TIME else cell.key[0]
+    if along != TIME:
+        return cell.key[0]
+    try:
+        moment = datetime.fromtimestamp((cell.first_ns or 0) // 10**9, UTC).strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):  # a clock that no calendar has
+        moment = f"{cell.first_ns} ns"
+    return f"{moment} {cell.key[0][:8]}"
 
 
 def _end(cell: Cell) -> str:
@@ -230,7 +237,7 @@ def _series(
             if metric.name in cell.values
         ]
         there = [places[cell.key[0]] for _, cell in used if metric.name in cell.values]
-        made.append(Series(key, metric, tuple(points), None if graph is None else _ancestors(graph, there)))
+        made.append(Series(key, metric, tuple(points), None if graph is None else ancestors(graph, there)))
     if len(used) < len(named):
         notes.append(
             f"{_work(key)}: {plural(len(named) - len(used), 'point')} of {len(named)} left out, which did not come to "

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rows_of_runs import BEGIN, DAY, data_of, kept, noisy, run
 
 from proofcost import cli
 from proofcost.harness.columns import Row
 from proofcost.reports.document import Document, Estimate, Missing, Table
 from proofcost.reports.history import document
-from proofcost.reports.history_data import HistoryError, Listed, history_found, read_order
+from proofcost.reports.history_data import HistoryError, Listed, ancestors, history_found, read_order
 from proofcost.reports.where import parse
 
 EVERYTHING = parse([])
@@ -171,6 +173,28 @@ def test_ancestors_reach_over_commits_that_were_not_measured(tmp_path: Path) -> 
     made = report(tmp_path, rows, "kernel", graph)
     # aaaa is an ancestor of dddd, so dddd alone is ffff's nearest.
     assert changes(made, "instructions_callgrind") == [("dddd", "ffff")]
+
+
+@given(st.data())
+def test_nearest_ancestors_are_those_that_no_other_measured_commit_stands_between(data: st.DataObject) -> None:
+    count = data.draw(st.integers(1, 12))
+    parents = [data.draw(st.sets(st.integers(0, at - 1), max_size=3)) if at else set() for at in range(count)]
+    measured = sorted(data.draw(st.sets(st.integers(0, count - 1), min_size=1)))
+    order = [Listed(f"c{at}", tuple(f"c{one}" for one in sorted(mine))) for at, mine in enumerate(parents)]
+
+    def reached(at: int) -> set[int]:
+        """Measured commits on some way back, none other before them."""
+        found = set()
+        for one in parents[at]:
+            found |= {one} if one in measured else reached(one)
+        return found
+
+    def above(at: int) -> set[int]:
+        return set().union(*({one} | above(one) for one in parents[at]))
+
+    for at, mine in zip(measured, ancestors(order, measured), strict=True):
+        near = reached(at)
+        assert {measured[one] for one in mine} == {one for one in near if not any(one in above(o) for o in near)}
 
 
 def test_another_verdict_is_told_and_its_cost_not_followed(tmp_path: Path) -> None:

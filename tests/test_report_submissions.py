@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rows_of_runs import data_of, kept, noisy, run
 
 from proofcost import cli
@@ -197,6 +200,16 @@ def test_a_frozen_result_is_checked_against_its_digest_and_the_data(
     )
 
 
+def test_a_freeze_that_cannot_be_written_keeps_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = kept(tmp_path, solved("a", [1.0], "p"))
+    file = tmp_path / "none" / "f.json"
+    assert call(data, "--freeze", file) == 2
+    assert f"--freeze {file}: cannot be written: No such file" in capsys.readouterr().err
+    assert call(data, "--freeze", tmp_path) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["x.0.parquet"]
+    assert call(data, "--freeze", "a", "--check", "b") == 2
+
+
 @pytest.mark.parametrize("text", ["", "[]", "null", "{", '{"schema": "proofcost.document/1"}', "[" * 100_000])
 def test_what_is_no_frozen_result_is_refused(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "f.json").write_text(text)
@@ -205,6 +218,26 @@ def test_what_is_no_frozen_result_is_refused(text: str, tmp_path: Path, capsys: 
 
 
 # Beside the grades
+
+
+@given(
+    st.text(max_size=300)
+    | st.lists(st.sampled_from([",", ";", "\n", '"', "a1" * 32, "sha256", "x", "\r"])).map("".join)
+)
+def test_any_text_is_a_list_or_one_line_that_says_why(text: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "g.csv"
+        path.write_bytes(text.encode("utf-8", "surrogatepass"))
+        try:
+            made = read_grades(path)
+        except GradesError as error:
+            said = str(error)
+        else:
+            said = ""
+            assert all(len(row) == len(made.head) for row in made.rows)
+            assert len(made.digests) == len(made.rows)
+        assert "\n" not in said
+
 
 ONE, TWO, THREE = "a1" * 32, "b2" * 32, "c3" * 32
 
