@@ -204,7 +204,7 @@ def _range(low: int, high: int) -> str:
 def _ranks(cohort: Cohort, ranked: Sequence[Place]) -> Table:
     problems = {slot.problem for slot in cohort.slots}
     body: list[Sequence[Entry]] = []
-    for place in ranked:
+    for at, place in enumerate(ranked):
         cost: Entry = Missing(place.why or "not measured")
         more: Entry = ""
         tied = ""
@@ -213,7 +213,7 @@ def _ranks(cohort: Cohort, ranked: Sequence[Place]) -> Table:
             tied = ", ".join(place.interval.tied[:6]) + (
                 f" and {len(place.interval.tied) - 6} more" if len(place.interval.tied) > 6 else ""
             )
-            more = _more_runs(place.interval)
+            more = _more_runs(place.interval, ranked[at + 1].submission if at + 1 < len(ranked) else None)
         others: list[Entry] = []
         for figure in cohort.figures[1:]:
             values = totals(cohort, place.submission, place.solved, figure) if place.solved else []
@@ -243,12 +243,13 @@ def _ranks(cohort: Cohort, ranked: Sequence[Place]) -> Table:
     return Table(_key("ranks", cohort), "Who is ahead", columns, body, notes, LEAD)
 
 
-def _more_runs(interval: RankInterval) -> Entry:
+def _more_runs(interval: RankInterval, after: str | None) -> Entry:
+    """To tell it from the next, `after`; empty where that is told apart, or there is none."""
     if interval.runs_to_separate is not None:
         return interval.runs_to_separate
-    if interval.runs == 1:
-        return Missing("one run: its noise is not known")
-    return "" if not interval.tied else Missing("no number of runs in sight")
+    if after not in interval.tied:
+        return ""
+    return Missing("one run: its noise is not known" if interval.runs == 1 else "no number of runs in sight")
 
 
 def _costs(cohort: Cohort) -> Table:

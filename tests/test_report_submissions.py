@@ -74,6 +74,8 @@ def test_ties_are_intervals_and_overlap_is_not_transitive(tmp_path: Path) -> Non
     assert isinstance(more, int)
     assert more > 8
     assert tied["d"] == ""
+    # c is told from d, and d is the last: nothing more to tell there.
+    assert [by_name[name][7] for name in ("c", "d")] == ["", ""]
     assert "noise does not tell" in made.answer
 
 
