@@ -36,6 +36,8 @@ ONE_PROBLEM = "all"
 """Name of the problem where records tell of none."""
 
 GROUPS = ("instructions", "callgrind", "wall", "CPU", "memory")
+CHECKS = ("checker", "check", "whole")
+"""Phases in which something is checked: others (a build, an export) are looked at where only they are chosen."""
 CONTROLS = ("null", "parse-only")
 """Kernels that check nothing: never a cohort."""
 
@@ -83,6 +85,15 @@ def cohorts_found(
         )
     if untold:
         notes.append(f"left out: {plural(sum(cell.runs for cell in untold), 'run')} that do not tell {by_submission}")
+    phase = by.index("phase", 6) if "phase" in cohort else None
+    checks = phase is not None and any(cell.key[phase] in CHECKS for cell in cells)
+    others = [cell for cell in cells if checks and phase is not None and cell.key[phase] not in CHECKS]
+    if others and phase is not None:
+        phases = ", ".join(sorted({cell.key[phase] for cell in others}))
+        notes.append(
+            f"left out: {plural(sum(cell.runs for cell in others), 'run')} of other phases than checks: {phases}"
+        )
+        cells = [cell for cell in cells if cell.key[phase] in CHECKS]
     groups: dict[tuple[str, ...], list[Cell]] = {}
     left_out = 0
     for cell in cells:

@@ -101,6 +101,16 @@ def test_cohorts_are_never_mixed(tmp_path: Path) -> None:
     assert len(found) == 1
 
 
+def test_a_build_is_no_check_unless_it_alone_is_chosen(tmp_path: Path) -> None:
+    rows = solved("a", [100] * 3, "p") + solved("a", [5] * 3, "p", phase="build", kernel=None)
+    data = data_of(tmp_path, rows)
+    found, notes = cohorts_found(data, EVERYTHING)
+    assert len(found) == 1
+    assert "left out: 3 runs of other phases than checks: build" in notes
+    found, notes = cohorts_found(data, parse(["phase=build"]))
+    assert [slot.costs["wall"] for slot in found[0].slots] == [(5 * MS,) * 3]
+
+
 def test_controls_are_no_kernel_to_rank_under(tmp_path: Path) -> None:
     rows = solved("a", [100] * 3, "p") + solved("a", [1] * 3, "p", kernel="null")
     found, notes = cohorts_found(data_of(tmp_path, rows), EVERYTHING)
