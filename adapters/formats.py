@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterator
+from functools import cache
 from typing import Protocol, cast
 
 from proofcost import adapters
@@ -27,10 +28,11 @@ class Format(Protocol):
     def rows(self, source: Source) -> Iterator[Row]: ...
 
 
-def names() -> list[str]:
+@cache
+def names() -> tuple[str, ...]:
     """The formats, by name."""
     found = (module.name for module in pkgutil.iter_modules(adapters.__path__))
-    return sorted(name.removeprefix(PREFIX).replace("_", "-") for name in found if name.startswith(PREFIX))
+    return tuple(sorted(name.removeprefix(PREFIX).replace("_", "-") for name in found if name.startswith(PREFIX)))
 
 
 def load(name: str) -> Format:

@@ -1,7 +1,7 @@
 """`proofcost import PATH...`: other programs' figures into the store, as Parquet.
 
 Each file becomes `parquet/import=FORMAT/DIGEST.0.parquet`, whole or not at all; its name is the file's digest, so that
-the same file twice adds nothing.
+the same file twice adds nothing. The small files of a folder go together (import_batches.py).
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ import argparse
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from io import BufferedReader
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
 
 from proofcost.extras import need
 from proofcost.harness.store import StoreError, absolute, make_folder
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from proofcost.harness.columns import Row
 
 BATCH_ROWS = 20_000
+_ENTRIES, _TELL_EVERY = 10_000, 100
 MAX_LISTED = 20
 """So many skipped files are named; of more, the rest is counted."""
 
@@ -90,91 +94,168 @@ def main(args: argparse.Namespace) -> int:
         return USAGE
 
 
-def _take_all(paths: list[str], store: Path, named: str | None, labels: dict[str, str]) -> int:
-    from proofcost.adapters.foreign import FormatError
-    from proofcost.reports.parquet import CopyError
+class _Told:
+    """What is said of the files, whatever their number."""
 
-    failed: list[str] = []
-    skipped = 0
-    totals: Counter[str] = Counter()
-    for path, given in _files(paths):
-        shown = inert_outside(str(path), 200, True)
-        try:
-            taken = take(path, store, named if given or named else None, labels)
-        except (FormatError, CopyError) as error:
-            failed.append(f"{shown}: {inert_outside(str(error), 300, True)}")
-            continue
-        except OSError as error:  # of the file, or of the store
-            where = shown if error.filename is None or str(error.filename) == str(path) else str(error.filename)
-            failed.append(f"{inert_outside(where, 200, True)}: {error.strerror or error}; {shown} was not taken")
-            continue
-        if taken is None:
-            if given:
-                failed.append(f"{shown}: of no format that is known; `proofcost import --formats` lists them")
-            skipped += not given
-            continue
-        totals[taken.format] += taken.rows
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.failed = 0
+        self.skipped = 0
+        self.formats: Counter[str] = Counter()
+
+    def fail(self, line: str) -> None:
+        self.failed += 1
+        if self.failed <= MAX_LISTED:
+            self.lines.append(line)
+
+    def taken(self, shown: str, taken: Taken) -> None:
+        self.formats[taken.format] += taken.rows
         if taken.known:
             print(f"{shown}: {taken.format}: stands there already; nothing was added")
-            continue
+            return
         print(f"{shown}: {taken.format}: {plural(taken.rows, 'row')}")
         for note, rows in taken.said.items():
             print(f"  {note} ({plural(rows, 'row')})")
-    for line in failed[:MAX_LISTED]:
-        print(f"proofcost: {line}", file=sys.stderr)
-    if len(failed) > MAX_LISTED:
-        print(f"proofcost: and {len(failed) - MAX_LISTED} more files were not taken", file=sys.stderr)
-    if skipped:
-        print(f"{plural(skipped, 'file')} of no format that is known left aside")
-    from proofcost.adapters import formats
 
-    for name in totals:
-        print(f"{name} cannot tell: {'; '.join(formats.load(name).UNKNOWN)}")
-    return FAILED if failed else DONE
+    def end(self) -> int:
+        for line in self.lines:
+            print(f"proofcost: {line}", file=sys.stderr)
+        if self.failed > MAX_LISTED:
+            print(f"proofcost: and {self.failed - MAX_LISTED} more files were not taken", file=sys.stderr)
+        if self.skipped:
+            print(f"{plural(self.skipped, 'file')} of no format that is known left aside")
+        from proofcost.adapters import formats
+
+        for name in self.formats:
+            print(f"{name} cannot tell: {'; '.join(formats.load(name).UNKNOWN)}")
+        return FAILED if self.failed else DONE
 
 
-def _files(paths: list[str]) -> Iterator[tuple[Path, bool]]:
-    """(file, whether it was named itself). Raises UsageError for a path that is not there."""
+def _take_all(paths: list[str], store: Path, named: str | None, labels: dict[str, str]) -> int:
+    from proofcost.adapters.foreign import FormatError
+    from proofcost.import_batches import Batches
+    from proofcost.reports.parquet import CopyError
+
+    told = _Told()
+    batches = Batches(store, named, labels)
+    for path, folder in _progress(_files(paths)):
+        shown = inert_outside(str(path), 200, True)
+        try:
+            if folder is None or not batches.add(path, folder):
+                taken = take(path, store, named, labels, batches.stands)
+                if taken is not None:
+                    told.taken(shown, taken)
+                elif folder is None:
+                    told.fail(f"{shown}: of no format that is known; `proofcost import --formats` lists them")
+                else:
+                    told.skipped += 1
+        except (FormatError, CopyError) as error:
+            told.fail(f"{shown}: {inert_outside(str(error), 300, True)}")
+        except OSError as error:  # of the file, or of the store
+            where = shown if error.filename is None or str(error.filename) == str(path) else str(error.filename)
+            told.fail(f"{inert_outside(where, 200, True)}: {error.strerror or error}; {shown} was not taken")
+    for why in batches.end():
+        told.fail(inert_outside(str(why), 400, True))
+    for folder, taken, files, known in batches.taken:
+        where = inert_outside(folder, 200, True)
+        if files:
+            told.taken(f"{where}: {plural(files, 'file')}", taken)
+        if known:
+            told.formats[taken.format] += 0
+            print(f"{where}: {taken.format}: {plural(known, 'file')} stood there already; nothing was added for them")
+    return told.end()
+
+
+def _files(paths: list[str]) -> Iterator[tuple[Path, str | None]]:
+    """(file, the folder that was named, None for a file that was named itself). Raises UsageError for a path that is
+    not there."""
     for given in paths:
         path = Path(given)
         if not path.exists():
             raise UsageError(f"{inert_outside(given, 200, True)}: no such file or folder")
         if not path.is_dir():
-            yield path, True
-            continue
-        for top, folders, names in os.walk(path):
-            folders.sort()
-            for name in sorted(names):
-                file = Path(top, name)
-                if file.is_file() and not file.is_symlink():
-                    yield file, False
+            yield path, None
+        else:
+            yield from ((Path(file), given) for file in _below(given))
 
 
-def take(path: Path, store: Path, named: str | None = None, labels: dict[str, str] | None = None) -> Taken | None:
-    """Import one file; None when it is of no format that is known. Raises FormatError, OSError, CopyError."""
-    from proofcost.adapters import formats
-    from proofcost.adapters.foreign import HEAD_BYTES, FormatError, Head, Source, digest
+def _below(folder: str) -> Iterator[str]:
+    """Regular files below, no links followed. By name, but of a folder with a million only some thousand at a time."""
+    below: list[str] = []
+    with os.scandir(folder) as entries:
+        while some := list(islice(entries, _ENTRIES)):
+            some.sort(key=lambda entry: entry.name)
+            below += [entry.path for entry in some if entry.is_dir(follow_symlinks=False)]
+            yield from (entry.path for entry in some if entry.is_file(follow_symlinks=False))
+    for one in sorted(below):
+        yield from _below(one)
+
+
+def _progress(files: Iterator[tuple[Path, str | None]]) -> Iterator[tuple[Path, str | None]]:
+    """The files, counted on a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield from files
+        return
+    with console.status("importing") as status:
+        for number, one in enumerate(files, 1):
+            if number % _TELL_EVERY == 0:
+                status.update(f"importing: {number:,} files looked at")
+            yield one
+
+
+def take(
+    path: Path,
+    store: Path,
+    named: str | None = None,
+    labels: dict[str, str] | None = None,
+    stands: Callable[[str, str], bool] = lambda _name, _sha256: False,
+) -> Taken | None:
+    """Import one file; None when it is of no format that is known.
+
+    `stands(format, digest)`: whether it is in the store together with others. Raises FormatError, OSError, CopyError.
+    """
+    from proofcost.adapters.foreign import Source, digest
     from proofcost.reports import parquet
 
     with path.open("rb") as file:
         before = os.fstat(file.fileno())
-        name = named
+        name = named or recognised(path, file)
         if name is None:
-            fits = formats.recognise(Head(path.name, file.read(HEAD_BYTES)))
-            if not fits:
-                return None
-            if len(fits) > 1:
-                raise FormatError(f"may be {' or '.join(fits)}: say which with --as")
-            name = fits[0]
+            return None
         sha256 = digest(file)
         place = store / "parquet" / f"import={name}" / f"{sha256}.0.parquet"
-        if place.exists():
+        if place.exists() or stands(name, sha256):
             return Taken(name, 0, known=True)
         source = Source(path, file)
-        shown = inert_outside(path.name, 200, True)
-        made = (_finish(row, number, name, shown, sha256, labels) for number, row in enumerate(_rows(name, source)))
-        count = parquet.write_parts(place, _tables(made, file, before))
+        count = parquet.write_parts(place, _tables(made_rows(name, source, sha256, labels), file, before))
     return Taken(name, count, said=source.said)
+
+
+def recognised(path: Path, file: BufferedReader) -> str | None:
+    """The format of an open file; None for none that is known. Raises FormatError where it may be several."""
+    from proofcost.adapters import formats
+    from proofcost.adapters.foreign import HEAD_BYTES, FormatError, Head
+
+    fits = formats.recognise(Head(path.name, file.read(HEAD_BYTES)))
+    if len(fits) > 1:
+        raise FormatError(f"may be {' or '.join(fits)}: say which with --as")
+    return fits[0] if fits else None
+
+
+def made_rows(name: str, source: Source, sha256: str, labels: dict[str, str] | None) -> Iterator[Row]:
+    """The rows of one file, each with where it is from. Raises FormatError."""
+    shown = inert_outside(source.name, 200, True)
+    return (_finish(row, number, name, shown, sha256, labels) for number, row in enumerate(_rows(name, source)))
+
+
+def unchanged(file: BufferedReader, before: os.stat_result) -> None:
+    """Raise FormatError when a file changed while it was read."""
+    from proofcost.adapters.foreign import FormatError
+
+    after = os.fstat(file.fileno())
+    if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
+        raise FormatError("changed while it was read; import it again when it is finished")
 
 
 def _rows(name: str, source: Source) -> Iterator[Row]:
@@ -202,9 +283,7 @@ def _tables(rows: Iterator[Row], file: Any, before: os.stat_result) -> Iterator[
         yield parquet.table_of(batch)
     if empty:
         raise FormatError("holds no figure")
-    after = os.fstat(file.fileno())
-    if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
-        raise FormatError("changed while it was read; import it again when it is finished")
+    unchanged(file, before)
 
 
 def page() -> str:

@@ -13,7 +13,9 @@ import proofcost
 from proofcost import importing
 from proofcost.adapters import foreign, formats
 from proofcost.adapters.foreign import FormatError, Head
+from proofcost.cli import main
 from proofcost.harness.columns import NAMES
+from proofcost.reports.dataset import open_data
 
 FOREIGN = Path(__file__).parent / "fixtures" / "foreign"
 ROOT = Path(__file__).parent.parent
@@ -31,6 +33,10 @@ def rows_of(path: Path, store: Path, named: str | None = None) -> list[dict[str,
          for name, value in row.items() if value is not None}
         for row in made
     ]  # fmt: skip
+
+
+def import_into(store: Path, *paths: Path) -> int:
+    return main(["import", "--store", str(store), *map(str, paths)])
 
 
 def proofcost_import(*words: object) -> subprocess.CompletedProcess[str]:
@@ -408,3 +414,60 @@ def test_a_name_that_would_break_a_terminal(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "\x1b" not in done.stdout
     assert os.listdir(tmp_path / "store" / "parquet") == ["import=hyperfine"]
+
+
+def result(folder: Path, number: int, **more: object) -> Path:
+    """One `_results` file of the arena."""
+    path = folder / f"official_test-{number}.json"
+    known = {"checker": "official", "test": f"test-{number}", "status": "accepted", "correctness": "correct"}
+    path.write_text(json.dumps({**known, "exit_code": 0, "wall_time": number + 0.5, "instructions": 0, **more}))
+    return path
+
+
+def test_a_folder_of_small_files_is_a_few_parquet_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, store = tmp_path / "_results", tmp_path / "store"
+    (folder / "below").mkdir(parents=True)
+    for number in range(30):
+        result(folder if number % 2 else folder / "below", number)
+    (folder / "readme.txt").write_text("nothing to import")
+    (folder / "cut.json").write_text('{"checker": "x", "test": "y", "status": "accepted", "correctness": ')
+    (folder / "elsewhere").symlink_to("/etc")
+    assert import_into(store, folder) == 1
+    said = capsys.readouterr()
+    assert f"{folder}: 30 files: arena: 30 rows\n  instructions of 0 taken as missing (30 rows)\n" in said.out
+    assert "1 file of no format that is known left aside" in said.out
+    assert "cut.json: not JSON" in said.err
+    (made,) = store.rglob("*.parquet")
+    assert made.name.startswith("batch-")
+    query = "SELECT count(*), count(DISTINCT record), count(DISTINCT source_sha256), sum(wall_command) FROM records"
+    assert open_data([store]).connection.execute(query).fetchall() == [(30, 30, 30, 450_000_000_000)]
+    result(folder, 99)
+    (folder / "cut.json").unlink()
+    assert import_into(store, folder) == 0
+    said = capsys.readouterr()
+    assert f"{folder}: 1 file: arena: 1 row\n" in said.out
+    assert f"{folder}: arena: 30 files stood there already; nothing was added for them\n" in said.out
+    assert open_data([store]).connection.execute("SELECT count(*) FROM records").fetchall() == [(31,)]
+    assert import_into(store, result(folder, 99)) == 0, "named itself it stands there too"
+    assert open_data([store]).connection.execute("SELECT count(*) FROM records").fetchall() == [(31,)]
+
+
+def test_a_batch_that_cannot_be_written_is_told_and_taken_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from proofcost.reports import parquet
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    for number in range(5):
+        result(tmp_path, number)
+    with monkeypatch.context() as patch:
+        patch.setattr(parquet, "write", full)
+        assert import_into(tmp_path / "store", tmp_path) == 1
+    said = capsys.readouterr()
+    assert "5 files that go into" in said.err
+    assert "No space left on device" in said.err
+    assert "rows" not in said.out
+    assert import_into(tmp_path / "store", tmp_path) == 0
+    assert "5 files: arena: 5 rows" in capsys.readouterr().out
