@@ -94,11 +94,13 @@ _KEPT = 20_000
 """So many shapes of lines are remembered."""
 
 
+@lru_cache(1000)
 def _gap(name: str) -> bytes:
     return b"\x01" + name.encode() + b"\x02"
 
 
 _RECORD, _SESSION, _CWD_GAP = _gap("record"), _gap("session"), _gap("gap_cwd")
+_FINISHED_HEAD = b'{"schema":1,"event":"finished","invocation":"%s","session":"%s",' % (_RECORD, _SESSION)
 _NOWHERE = b"\n"
 """What no line holds."""
 _GAP_NAMES = b"\n".join(name.encode() for name in FOLDED_FROM)
@@ -120,6 +122,12 @@ class Shape:
     beside_task: list[int]
     """Places of what is mostly the task clock over again: how long a counter was enabled, and ran."""
     task: int | None
+    start: int | None
+    """Place of the real time."""
+    parent: int | None
+    """Place of the parent's process id."""
+    take_beside: Callable[[Sequence[int]], tuple[int, ...]] | None
+    """What takes the numbers at `beside_task` and the task clock, where there are some."""
     unheld: tuple[int, ...] | None = None
     """Places of figures that are in no row made of this shape alone; None where that was not asked yet."""
     plans: dict[tuple[tuple[int, ...], bool], Plan | None] = field(default_factory=dict)
@@ -127,10 +135,13 @@ class Shape:
 
 @dataclass(slots=True)
 class Plan:
-    """The form of a shape, and which of its numbers go into which gap, less the sum of which columns."""
+    """The form of a shape, and which of its numbers go into which gap."""
 
     form: str
-    into: list[tuple[int, str, tuple[str, ...]]]
+    alone: tuple[tuple[str, int], ...]
+    """(gap, place)."""
+    less: tuple[tuple[str, int, tuple[str, ...]], ...]
+    """(gap, place, columns whose sum is taken away)."""
 
 
 _shapes: dict[bytes, Shape] = {}
@@ -165,7 +176,17 @@ def _new_shape(pieces: list[bytes]) -> Shape:
             figures.setdefault(column_of(name), place)
     task = figures.get("task_clock")
     beside = [place for place, key in enumerate(keys) if key in (b"enabled_ns", b"running_ns")] if task else []
-    return Shape(next(_numbers), pieces, keys, [(place, column) for column, place in figures.items()], beside, task)
+    return Shape(
+        number=next(_numbers),
+        pieces=pieces,
+        keys=keys,
+        figures=[(place, column) for column, place in figures.items()],
+        beside_task=beside,
+        task=task,
+        start=keys.index(b"realtime_ns") if b"realtime_ns" in keys else None,
+        parent=keys.index(b"parent_pid") if b"parent_pid" in keys else None,
+        take_beside=itemgetter(task, *beside) if task is not None and beside else None,
+    )
 
 
 def _plan(shape: Shape, is_start: bool, wrong: tuple[int, ...], even: bool) -> Plan | None:
@@ -214,7 +235,8 @@ def _plan(shape: Shape, is_start: bool, wrong: tuple[int, ...], even: bool) -> P
         if name is not None:
             into.append((place, name, less))
         form += (b'":', _gap("+".join((*less, *(() if name is None else (name,))))), shape.pieces[place + 1])
-    return Plan(b"".join(form).decode(), into)
+    alone = tuple((name, place) for place, name, less in into if not less)
+    return Plan(b"".join(form).decode(), alone, tuple((name, place, less) for place, name, less in into if less))
 
 
 class Folding:
@@ -233,7 +255,16 @@ class Folding:
         self.parts = [self._part(line, number) for number, line in enumerate((first, *lines[1:2]))]
 
     def _part(self, line: bytes, number: int) -> tuple[Shape, list[int]]:
-        for text, gap in self._texts if number == 0 else self._texts[:_EVERYWHERE]:
+        texts = self._texts
+        if number:
+            (record, _), (session, _), cwd = texts[:_EVERYWHERE]
+            head = b'{"schema":1,"event":"finished","invocation":"%s","session":"%s",' % (record, session)
+            if line.startswith(head):  # and nowhere else, as a rule: two searches of the whole line less
+                line = _FINISHED_HEAD + line[len(head) :]
+                texts = [cwd]
+            else:
+                texts = texts[:_EVERYWHERE]
+        for text, gap in texts:
             line = line.replace(text, gap)
         if number and (own := _OWN.search(line)):
             self.more[_OWN_GAP] = int(own[1])
@@ -271,8 +302,7 @@ class Folding:
             else:
                 wrong = tuple([place for place, column in shape.figures if row.get(column) != numbers[place]])
                 shape.unheld = wrong if trusted else shape.unheld
-            task = shape.task
-            even = task is not None and all(numbers[place] == numbers[task] for place in shape.beside_task)
+            even = shape.take_beside is not None and len(set(shape.take_beside(numbers))) == 1
             how = (wrong, even)
             if how in shape.plans:
                 plan = shape.plans[how]
@@ -282,7 +312,9 @@ class Folding:
                 return False
             used.append(plan)
             more[FORMS[number]] = plan.form
-            for place, name, less in plan.into:
+            for name, place in plan.alone:
+                more[name] = numbers[place]
+            for name, place, less in plan.less:
                 value = numbers[place]
                 for one in less:
                     part = more[one] if one in more else row.get(one)
@@ -331,6 +363,7 @@ def _texts(line: bytes, record: str, session: str, more: Row) -> tuple[bytes, li
     return b"".join(out), found
 
 
+@lru_cache(_KEPT)
 def _whole(text: bytes) -> bytes:
     """A text that may be replaced wherever it stands: JSON spells it as it is, and it is no part of a gap's name."""
     return text if _TEXT.fullmatch(text) and text not in _GAP_NAMES else _NOWHERE

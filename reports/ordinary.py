@@ -32,7 +32,7 @@ from proofcost.harness.session import SEAL_FILE, SESSION_FILE
 from proofcost.reports.fast_decode import decode
 from proofcost.reports.folding import Folding
 
-_FILE_BYTES = 1 << 17
+_FILE_BYTES, _MOST_BYTES = 1 << 17, 1 << 15
 _JSON = ("other_figures", "weak", "absent", "covariates", "labels")
 _KINDS_KEPT = 5000
 _LOWEST_BIT = 14
@@ -125,7 +125,9 @@ def _content(path: str, newest: float) -> bytes | None:
             return None
         if status.st_mtime > newest:
             raise YoungError
-        content = os.read(fd, _FILE_BYTES)
+        content = os.read(fd, _MOST_BYTES)  # a larger buffer is mapped and unmapped for each file
+        if len(content) == _MOST_BYTES:
+            content += os.read(fd, _FILE_BYTES)
     finally:
         os.close(fd)
     return content if len(content) < _FILE_BYTES else None
@@ -149,26 +151,24 @@ def _call(content: bytes, name: str, session: str) -> _Call | None:
     record = name.removesuffix(".jsonl")
     folding = Folding(lines, record, session)
     (shape, numbers), _ = folding.parts
-    if b"realtime_ns" not in shape.keys:
+    if shape.start is None:
         return None
     labels = folding.more.get("gap_labels")
-    parent = numbers[shape.keys.index(b"parent_pid")] if b"parent_pid" in shape.keys else None
-    start = numbers[shape.keys.index(b"realtime_ns")]
-    return _Call(record, folding, start, parent, {} if labels is None else orjson.loads(labels))
+    parent = None if shape.parent is None else numbers[shape.parent]
+    return _Call(record, folding, numbers[shape.start], parent, {} if labels is None else orjson.loads(labels))
 
 
 def _key(calls: Sequence[_Call], labels: dict[str, str]) -> Any:
     """What is equal for two sessions of one kind."""
-    parents: dict[int | None, int] = {}
-    paths: dict[str | None, int] = {}
+    first: dict[Any, int] = {}
+    seen = first.setdefault
     parts: list[Any] = [tuple(labels), all(labels.values())]
     for call in calls:
-        more = call.folding.more
-        parts.append(call.folding.parts[0][0].number)
-        parts.append(call.folding.parts[1][0].number)
-        parts.append(parents.setdefault(call.parent, len(parents)))
-        parts.append(tuple(call.labels))
-        parts += [paths.setdefault(more.get(name), len(paths)) for name in _PATHS]
+        folding = call.folding
+        text = folding.more.get
+        (started, _), (finished, _) = folding.parts
+        parts += (started.number, finished.number, seen(call.parent, len(first)), tuple(call.labels))
+        parts += [seen(text(name), len(first)) for name in _PATHS]
     return tuple(parts)
 
 

@@ -205,7 +205,8 @@ def files(store: Path) -> list[Path]:
     """The Parquet files that count of a store, or of a folder of such files: of each name the newest generation
     (`NAME.1.parquet` replaces `NAME.0.parquet`)."""
     newest: dict[tuple[Path, str], tuple[int, Path]] = {}
-    for path in _all(store / "parquet" if (store / "parquet").is_dir() else store):
+    is_store = (store / "parquet").is_dir() or (store / "sessions").is_dir()
+    for path in _all(store / "parquet" if is_store else store):
         stem, _, generation = path.name.removesuffix(".parquet").rpartition(".")
         if not generation.isdecimal():
             stem, generation = path.name, "0"
