@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import cached_property
 from io import BufferedReader
 from pathlib import Path
@@ -33,6 +33,11 @@ HEAD_BYTES = 1 << 16
 MAX_NS = (1 << 63) - 1
 MAX_TEXT = 4096
 """Longer texts of a source (its standard output, say) are cut: they are no figures."""
+MAX_DEPTH = 64
+"""Objects and lists in each other: deeper ones are refused, in large files at three times that at the latest."""
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_LONG_NUMBER = re.compile(rb"\d{1000}")
+_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"{}[]")
 _KEY = re.compile(rb'"((?:[^"\\]|\\.)*)"\s*:')
 
 
@@ -68,6 +73,44 @@ class Head:
         return made if isinstance(made, dict) else None
 
 
+class Guarded:
+    """A file of JSON for ijson, whose parser crashes at numbers of thousands of digits and takes for ever at deep
+    nesting: both are refused here, as is what is no JSON text (a byte order mark is left out)."""
+
+    def __init__(self, file: BufferedReader) -> None:
+        file.seek(0)
+        if file.peek(3)[:3] == b"\xef\xbb\xbf":
+            file.seek(3)
+        self._file = file
+        self._before = b""
+        """What a string that the last block did not end begins with, for the next."""
+        self._depth = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """The next block. Raises FormatError."""
+        block = self._file.read(size)
+        if block:
+            self._look_at(block)
+        return block
+
+    def _look_at(self, block: bytes) -> None:
+        plain = _STRING.sub(b"", self._before + block)
+        plain, quote, rest = plain.partition(b'"')
+        escapes = len(rest) - len(rest.rstrip(b"\\"))
+        self._before = quote + (b"\\" if escapes % 2 else b"")
+        if _LONG_NUMBER.search(plain):
+            raise FormatError("a number of a thousand digits")
+        brackets = plain.translate(None, _NO_BRACKETS)
+        for _ in range(MAX_DEPTH):
+            fewer = brackets.replace(b"{}", b"").replace(b"[]", b"")
+            if len(fewer) == len(brackets):
+                break
+            brackets = fewer
+        self._depth += brackets.count(b"{") + brackets.count(b"[") - brackets.count(b"}") - brackets.count(b"]")
+        if self._depth > MAX_DEPTH or len(brackets) > 2 * MAX_DEPTH:
+            raise FormatError(f"nested deeper than {MAX_DEPTH}")
+
+
 @dataclass
 class Source:
     """A file that is being imported. `said` collects what a person should know of it."""
@@ -97,14 +140,14 @@ class Source:
                     twice.append(name)
                 super().__setitem__(name, value)
 
-        for item in self._parsed(lambda: ijson.items(self.file, prefix, use_float=False, map_type=Once)):
+        for item in self._parsed(lambda: ijson.items(Guarded(self.file), prefix, use_float=False, map_type=Once)):
             if twice:
                 raise FormatError("an object names one member twice")
             yield item
 
     def members(self, prefix: str) -> Iterator[tuple[str, Any]]:
         """(name, value) of an object's members, likewise."""
-        yield from self._parsed(lambda: ijson.kvitems(self.file, prefix, use_float=False))
+        yield from self._parsed(lambda: ijson.kvitems(Guarded(self.file), prefix, use_float=False))
 
     def _parsed(self, start: Callable[[], Any]) -> Iterator[Any]:
         self.file.seek(0)
@@ -119,7 +162,7 @@ class Source:
     def document(self) -> Any:
         """A small JSON document whole (to 64 MiB). Raises FormatError."""
         self.file.seek(0)
-        raw = self.file.read((64 << 20) + 1)
+        raw = self.file.read((64 << 20) + 1).removeprefix(b"\xef\xbb\xbf")
         if len(raw) > 64 << 20:
             raise FormatError("larger than 64 MiB, which no file of this format is")
         return parse(raw)
@@ -172,7 +215,7 @@ def scaled(value: Any, scale: int) -> int | None:
         if not made.is_finite() or made < 0 or made > MAX_NS:
             return None
         return int(made.to_integral_value())
-    except InvalidOperation:
+    except ArithmeticError:  # no number, or an exponent beyond all bounds
         return None
 
 

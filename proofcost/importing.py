@@ -215,9 +215,11 @@ def take(
 
     `stands(format, digest)`: whether it is in the store together with others. Raises FormatError, OSError, CopyError.
     """
-    from proofcost.adapters.foreign import Source, digest
+    from proofcost.adapters.foreign import FormatError, Source, digest
     from proofcost.reports import parquet
 
+    if not path.is_file():
+        raise FormatError("no regular file")  # a FIFO would be waited for
     with path.open("rb") as file:
         before = os.fstat(file.fileno())
         name = named or recognised(path, file)

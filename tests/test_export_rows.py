@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 from calling import PROOFCOST
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import proofcost
 from proofcost import export, importing
-from proofcost.adapters import to_arena, to_csv, to_openmetrics, to_parquet, to_pytest_benchmark, to_radar
+from proofcost.adapters import foreign, to_arena, to_csv, to_openmetrics, to_parquet, to_pytest_benchmark, to_radar
 from proofcost.harness.columns import NAMES, Row
 from proofcost.pseudonyms import CHOSEN, pseudonym, pseudonymised
 from proofcost.reports import parquet
@@ -247,3 +249,71 @@ def test_the_page_of_what_maps_to_what_is_up_to_date() -> None:
     assert page == export.page(), (
         "python -c 'from proofcost import export; print(export.page(), end=\"\")' > docs/exports.md"
     )
+
+
+NAME = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
+HOSTILE = st.one_of(
+    NAME, st.sampled_from(["\x1b[31mred", "<b>&", "|x|`", "../../etc", "a//b", '"', "\\", "=1+1", "x" * 300])
+)
+NS = st.integers(1, 10**15)
+
+
+def alike(kernel: str) -> str:
+    """How a name comes back: `/` parts a topic; no NUL or escape stays one."""
+    return foreign.text(kernel) or ""
+
+
+@settings(max_examples=30)
+@given(st.dictionaries(HOSTILE, st.tuples(NS, NS, st.integers(1, 1 << 60), st.integers(1, 1 << 40)), max_size=4))
+def test_whatever_radar_is_given_comes_back(
+    tmp_path_factory: pytest.TempPathFactory, kernels: dict[str, tuple[int, int, int, int]]
+) -> None:
+    kernels = {kernel.replace("/", "_"): values for kernel, values in kernels.items()}
+    columns = ("wall_program", "cpu_tree", "instructions_u", "memory_peak_process")
+    rows = [
+        {**ROWS[0], "record": str(number), "kernel": kernel, **dict(zip(columns, values, strict=True))}
+        for number, (kernel, values) in enumerate(kernels.items())
+    ]
+    content, _ = written(to_radar, rows)
+    if not kernels:
+        assert content == b""
+        return
+    back = {}
+    for row in imported(content, "r.jsonl", tmp_path_factory.mktemp("r")):
+        back[row["kernel"]] = (row["wall_command"], row["instructions_u"], row["memory_peak_process"])
+    assert back == {alike(kernel): (wall, count, peak) for kernel, (wall, _, count, peak) in kernels.items()}
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(HOSTILE, HOSTILE, NS, st.integers(1, 1 << 60)), max_size=4, unique_by=lambda one: one[:2]))
+def test_whatever_the_arena_is_given_comes_back(
+    tmp_path_factory: pytest.TempPathFactory, results: list[tuple[str, str, int, int]]
+) -> None:
+    rows = [
+        {
+            **ROWS[0],
+            "record": str(at),
+            "kernel": kernel,
+            "workload": test,
+            "wall_program": wall,
+            "instructions_u": count,
+        }
+        for at, (kernel, test, wall, count) in enumerate(results)
+    ]
+    content, _ = written(to_arena, rows)
+    if not results:
+        return
+    back = imported(content, "results.json", tmp_path_factory.mktemp("a"))
+    found = {(row["kernel"], row["workload"]): (row["wall_command"], row["instructions"]) for row in back}
+    assert found == {(alike(kernel), alike(test)): (wall, count) for kernel, test, wall, count in results}
+
+
+@settings(max_examples=30)
+@given(HOSTILE, st.lists(NS, min_size=1, max_size=6))
+def test_whatever_pytest_benchmark_is_given_comes_back(
+    tmp_path_factory: pytest.TempPathFactory, kernel: str, walls: list[int]
+) -> None:
+    rows = [{**ROWS[0], "record": str(at), "kernel": kernel, "wall_program": wall} for at, wall in enumerate(walls)]
+    content, _ = written(to_pytest_benchmark, rows)
+    back = imported(content, "0001_x.json", tmp_path_factory.mktemp("p"))
+    assert sorted(row["wall_command"] for row in back) == sorted(walls)

@@ -1,5 +1,6 @@
 """`proofcost import`: what is taken, once, whole or not at all; what each format becomes."""
 
+import io
 import json
 import os
 import subprocess
@@ -8,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import proofcost
 from proofcost import importing
@@ -307,8 +310,10 @@ def test_a_file_cut_short_is_refused_or_taken_for_what_is_left(path: Path, part:
         '{"results": [{"command": "x", "times": [NaN], "exit_codes": [0]}]}',
         '{"results": [{"command": "x", "times": [1]' + ", [1" * 50_000,
         '{"results": [{"command": "x", "times": {}}]}',
+        '{"results": [{"command": "x", "x": ' + "[" * 100_000 + "]" * 100_000 + ', "times": [1]}]}',
+        '{"results": [{"command": "x", "times": [' + "9" * 5000 + "]}]}",
     ],
-    ids=["a member twice", "NaN", "deep and torn", "no list"],
+    ids=["a member twice", "NaN", "deep and torn", "no list", "deep", "a number that crashes the parser"],
 )
 def test_hostile_json_is_refused_in_one_line(tmp_path: Path, odd: str) -> None:
     (tmp_path / "h.json").write_text(odd)
@@ -316,6 +321,51 @@ def test_hostile_json_is_refused_in_one_line(tmp_path: Path, odd: str) -> None:
         importing.take(tmp_path / "h.json", tmp_path / "store", "hyperfine")
     assert "\n" not in str(caught.value)
     assert not list((tmp_path / "store").rglob("*.parquet"))
+
+
+JSON = st.recursive(
+    st.one_of(
+        st.none(), st.integers(), st.text(), st.sampled_from(['"', "\\", '\\"', "[[[[", "}}", "\\\\", "1" * 2000])
+    ),
+    lambda below: st.one_of(st.lists(below, max_size=3), st.dictionaries(st.text(max_size=3), below, max_size=3)),
+    max_leaves=12,
+)
+
+
+def depth(value: Any) -> int:
+    below = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return isinstance(value, dict | list) + max((depth(one) for one in below), default=0)
+
+
+@given(JSON, st.integers(0, 250), st.integers(1, 400), st.booleans())
+def test_the_guard_refuses_depth_and_nothing_else(value: Any, more: int, block: int, ascii_only: bool) -> None:
+    for _ in range(more):
+        value = [value]
+    text = json.dumps(value, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
+    guarded = foreign.Guarded(io.BufferedReader(io.BytesIO(text)))
+    read = b""
+    try:
+        while part := guarded.read(block):
+            read += part
+    except FormatError:
+        assert depth(value) > foreign.MAX_DEPTH
+    else:
+        assert read == text
+        assert depth(value) <= 3 * foreign.MAX_DEPTH
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "fifo.json")
+    assert import_into(tmp_path / "store", tmp_path / "fifo.json") == 1
+    assert "fifo.json: no regular file" in capsys.readouterr().err
+
+
+def test_a_byte_order_mark_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "h.json"
+    path.write_text('\ufeff{"results": [{"command": "x", "times": [1.5, 1e999999], "exit_codes": [0, 0]}]}')
+    first, second = rows_of(path, tmp_path / "store")
+    assert first["wall_command"] == 1_500_000_000
+    assert "wall_command" not in second
 
 
 def test_negative_times_are_absent(tmp_path: Path) -> None:
