@@ -14,6 +14,7 @@ from typing import Any
 from proofcost.harness.derive import whole_of
 from proofcost.harness.merged import Record, by_session, figure_of, text_at
 
+_ROOM = 1 << 63
 JOURNAL = "journal"
 """`source` of what a meter of ours wrote; imports name their format."""
 
@@ -211,7 +212,7 @@ def _least(*values: int | None) -> int | None:
 
 def _object(holder: Any, name: str) -> dict[str, Any]:
     """The object of this name, an empty one where there is none."""
-    found = holder.get(name)
+    found = holder.get(name) if type(holder) is dict else None
     return found if type(found) is dict else {}
 
 
@@ -220,9 +221,10 @@ def _text(holder: dict[str, Any], name: str) -> str | None:
     return found if type(found) is str and found else None
 
 
-def _integer(holder: dict[str, Any], name: str) -> int | None:
-    found = holder.get(name)
-    return found if type(found) is int else None
+def _integer(holder: Any, name: str) -> int | None:
+    """Null as well for what no table has room for: more than 64 bits."""
+    found = holder.get(name) if type(holder) is dict else None
+    return found if type(found) is int and -_ROOM <= found < _ROOM else None
 
 
 def started_part(record: Record, subject: str | None) -> Row:
@@ -285,14 +287,14 @@ def started_part(record: Record, subject: str | None) -> Row:
 def finished_part(record: Record) -> Row:
     """The columns that `finished` and `settled` fill, whatever was started."""
     finished, outcome = record.finished or {}, record.outcome or {}
-    cost = _object(finished, "meter_cost")
+    cost, faults = _object(finished, "meter_cost"), finished.get("faults")
     row: Row = {
         "outcome": _text(outcome, "kind") or "incomplete",
         "exit_code": _integer(outcome, "code"),
         "signal": _integer(outcome, "signal"),
         "cause": _text(outcome, "cause"),
         "stragglers": _integer(_object(finished, "stragglers"), "count"),
-        "faults": len(finished.get("faults") or ()),
+        "faults": len(faults) if type(faults) is list else 0,
         "meter_before_ns": _integer(cost, "before_ns"),
         "meter_after_ns": _integer(cost, "after_ns"),
     }
@@ -315,7 +317,7 @@ def _sum(sizes: list[int | None]) -> int | None:
 def _integers_of(raw: Any) -> dict[str, int] | None:
     if not isinstance(raw, dict):
         return None
-    return {name: value for name, value in raw.items() if type(value) is int} or None
+    return {name: value for name, value in raw.items() if type(value) is int and -_ROOM <= value < _ROOM} or None
 
 
 def _put_figures(row: Row, record: Record) -> None:

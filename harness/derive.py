@@ -105,7 +105,7 @@ def _runs(records: Iterable[Record]) -> list[list[Record]]:
     """
     of_parent: dict[Any, list[Record]] = {}
     for record in records:
-        of_parent.setdefault(value_at(record.started, "process", "parent_pid"), []).append(record)
+        of_parent.setdefault(integer_at(record.started, "process", "parent_pid"), []).append(record)
     scripts = [group for group in of_parent.values() if len(_modules(group)) < 2]
     runs: list[list[Record]] = []
     rest = sorted((one for group in scripts for one in group), key=start_order)

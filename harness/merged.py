@@ -11,6 +11,9 @@ from proofcost.harness.running import MeterState
 from proofcost.harness.walk import Found
 
 
+_ROOM = 1 << 63
+
+
 def value_at(value: Any, *keys: str) -> Any:
     """`value[k1][k2]…`, or None where anything on the way is missing or not an object."""
     for key in keys:
@@ -62,6 +65,8 @@ def figure_of(raw: dict[str, Any]) -> tuple[int | None, str, str | None]:
         return None, "unavailable", reason or why
     if status == "unavailable":
         return None, status, reason or "the record calls it unavailable"
+    if not -_ROOM <= value < _ROOM:
+        return None, "unavailable", "more than 64 bits hold: no figure of a meter"
     return value, status, reason
 
 
