@@ -10,7 +10,6 @@ from proofcost.harness.decode import ProblemKind
 from proofcost.harness.running import MeterState
 from proofcost.harness.walk import Found
 
-
 _ROOM = 1 << 63
 
 
