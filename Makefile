@@ -22,9 +22,9 @@ long: .venv/.dev
 	PROOFCOST_LONG=1 $(BIN)/pytest -m long
 	PROOFCOST_LONG=1 $(BIN)/pytest -m slow tests/statistics
 
-# What the meter itself costs, and how fast exports are written and looked through, beside other tools.
+# What the meter itself costs, how fast exports are written and looked through, what reports take, beside other tools.
 bench: .venv/.dev
-	$(BIN)/pytest bench_suites tests/bench_runner.py tests/bench_plan.py --benchmark-only -o python_files='bench_*.py'
+	$(BIN)/pytest bench_suites tests/bench_*.py --benchmark-only -o python_files='bench_*.py'
 
 # The tests marked `guest`, inside a machine that has cgroup v2 alone.
 guest: .venv/.dev

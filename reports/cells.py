@@ -142,6 +142,13 @@ def read(
     return [cells[key] for key in sorted(cells)]
 
 
+def held(data: Data, where: Where, columns: Sequence[str]) -> dict[str, int]:
+    """How many of the chosen records have anything in each of these columns of figures."""
+    asked = _Asked(data, where, (), (), ())
+    table = asked.fetch(asked.chosen([f"count({column})" for column in columns]))
+    return dict(zip(columns, (column.to_pylist()[0] for column in table.columns), strict=True))
+
+
 def merged(cells: Sequence[Cell]) -> Cell:
     """At least one cell, of unlike keys, as one; its key is the first one's."""
     if len(cells) == 1:
@@ -197,11 +204,9 @@ class _Asked:
     def expression(self, name: str) -> str:
         return _expression(name, declarations.pooled(self.data.declared))
 
-    def named(self, letter: str, names: Sequence[str], missing: str) -> list[str]:
-        return [
-            f"coalesce(CAST({self.expression(name)} AS VARCHAR), '{missing}') AS {letter}{at}"
-            for at, name in enumerate(names)
-        ]
+    def named(self, letter: str, names: Sequence[str]) -> list[str]:
+        """As they are: to make text of a million numbers, and of nulls, takes longer than to group by them."""
+        return [f"{self.expression(name)} AS {letter}{at}" for at, name in enumerate(names)]
 
     def chosen(self, columns: Sequence[str], also: str = "true") -> str:
         """SQL for `columns` of the chosen records, as far as `also` holds."""
@@ -215,7 +220,7 @@ class _Asked:
     ) -> pa.Table:
         """Chosen records by key and `groups`; `columns`: SQL that names what groups and aggregates take."""
         groups = [*self.keys, *groups]
-        source = self.chosen([*self.named("k", self.by, UNKNOWN), *columns], also)
+        source = self.chosen([*self.named("k", self.by), *columns], also)
         grouping = f" GROUP BY {', '.join(groups)}" if groups else ""
         return self.fetch(f"SELECT {', '.join([*groups, *aggregates])} FROM ({source}) AS chosen{grouping}")
 
@@ -277,14 +282,22 @@ def _survey(asked: _Asked, metrics: Sequence[Metric]) -> _Survey:
     counts += ["count(*)", f"count(CASE WHEN {_ELAPSED} < 0 THEN 1 END)"]
     table = asked.fetch(asked.chosen(counts), values)
     found = [column.to_pylist()[0] for column in table.columns]
-    same = {name: _text(value) for name, value, differing in zip(names, values, found, strict=False) if not differing}
+    same = {
+        name: _text(value, "") for name, value, differing in zip(names, values, found, strict=False) if not differing
+    }
     there = {column for column, count in zip(columns, found[len(names) :], strict=False) if count}
     return _Survey(found[-2], same, there, bool(found[-1]))
 
 
-def _text(value: object) -> str:
-    """As the database casts it to text; empty for null."""
-    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+def _texts(column: pa.ChunkedArray, missing: str) -> list[str]:
+    """As the database casts values to text; `missing` for null."""
+    if column.type == pa.string():
+        return [missing if value is None else value for value in column.to_pylist()]
+    return [_text(value, missing) for value in column.to_pylist()]
+
+
+def _text(value: object, missing: str) -> str:
+    return missing if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _reduce(asked: _Asked, survey: _Survey, metrics: Sequence[Metric]) -> dict[tuple[str, ...], Cell]:
@@ -292,9 +305,9 @@ def _reduce(asked: _Asked, survey: _Survey, metrics: Sequence[Metric]) -> dict[t
     if not survey.runs:
         return {}
     varying = [(at, name) for at, name in enumerate(asked.sets) if name not in survey.same]
-    columns = [*asked.named("u", asked.unit, NO_UNIT), f"{_ENDING} AS ending", f"{_CODE} AS code", "started_ns"]
+    columns = [*asked.named("u", asked.unit), f"{_ENDING} AS ending", f"{_CODE} AS code", "started_ns"]
     columns += [f"CASE WHEN {_ELAPSED} < 0 THEN 1 END AS backwards"] if survey.backwards else []
-    columns += [f"CAST({asked.expression(name)} AS VARCHAR) AS g{at}" for at, name in varying]
+    columns += [f"{asked.expression(name)} AS g{at}" for at, name in varying]
     columns += [f"{_good_figure(metric)} AS m{at}" for at, metric in enumerate(metrics)]
     groups = [*asked.units, "ending", "code", *(f"g{at}" for at, _ in varying)]
     aggregates = ["count(*) AS n", "min(started_ns) AS first_ns", "max(started_ns) AS last_ns"]
@@ -304,7 +317,7 @@ def _reduce(asked: _Asked, survey: _Survey, metrics: Sequence[Metric]) -> dict[t
     cells: dict[tuple[str, ...], Cell] = {}
     places: list[tuple[Cell, tuple[str, ...]]] = []
     facts = [table.column(name).to_pylist() for name in ("ending", "code", "n", "first_ns", "last_ns", "backwards")]
-    sets = [table.column(f"g{at}").to_pylist() for at, _ in varying]
+    sets = [_texts(table.column(f"g{at}"), "") for at, _ in varying]
     same = {name: {survey.same[name]} for name in asked.sets[1:] if name in survey.same}
     kernels = {survey.same.get(_DIGEST, "")} - {""}
     for row, (key, unit) in enumerate(_keys_and_units(asked, table)):
@@ -322,7 +335,7 @@ def _reduce(asked: _Asked, survey: _Survey, metrics: Sequence[Metric]) -> dict[t
             cell.last_ns = last if cell.last_ns is None else max(last, cell.last_ns)
         for (at, name), values in zip(varying, sets, strict=True):
             if at:
-                cell.guarded[name].add(values[row] or "")
+                cell.guarded[name].add(values[row])
             elif values[row]:
                 cell.kernels.add(values[row])
         places.append((cell, unit))
@@ -338,7 +351,8 @@ def _reduce(asked: _Asked, survey: _Survey, metrics: Sequence[Metric]) -> dict[t
 def _keys_and_units(asked: _Asked, table: pa.Table) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
     """Of each row; no unit where the table has none."""
     count = len(asked.keys)
-    named = [table.column(name).to_pylist() for name in (*asked.keys, *asked.units) if name in table.column_names]
+    named = [_texts(table.column(name), UNKNOWN) for name in asked.keys]
+    named += [_texts(table.column(name), NO_UNIT) for name in asked.units if name in table.column_names]
     for row in zip(*named, strict=True) if named else [()] * table.num_rows:
         yield row[:count], row[count:]
 
@@ -358,7 +372,7 @@ def _lists(column: pa.ChunkedArray) -> Iterator[tuple[int, Ints]]:
 def _put_bins(asked: _Asked, cells: dict[tuple[str, ...], Cell], metrics: Sequence[Metric]) -> None:
     """Figures counted in bins: for each metric one pass."""
     for metric in metrics:
-        columns = [*asked.named("u", asked.unit, NO_UNIT), f"{_good_figure(metric)} AS m"]
+        columns = [*asked.named("u", asked.unit), f"{_good_figure(metric)} AS m"]
         bin_of = f"CAST(floor(ln(m) / {STEP!r}) AS INTEGER)"
         counts = [f"{bin_of} AS bin", "count(m) AS n", "min(m) AS least", "max(m) AS most"]
         table = asked.grouped(columns, [*asked.units, bin_of], counts)

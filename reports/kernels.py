@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from proofcost.reports.asked import Asked, ReportError
-from proofcost.reports.cells import UNKNOWN, Cell, UnlikeError, read
+from proofcost.reports.cells import UNKNOWN, Cell, UnlikeError, held, read
 from proofcost.reports.declarations import said_of
 from proofcost.reports.document import Bound, Column, Document, Entry, Missing, Picture, Section, Table
 from proofcost.reports.endings import CONTROL, UNTOLD, Ending, classed
@@ -106,6 +106,9 @@ def grid_of(asked: Asked, group: str) -> tuple[Grid, list[str]]:
     if not metrics:
         raise ReportError(f"--metric {group}: no such cost; there are {', '.join(GROUPS)}")
     where = Where(f"({asked.where.sql}) AND kernel IS NOT NULL", asked.where.parameters)
+    counts = held(asked.data, where, list(dict.fromkeys(metric.column for metric in metrics)))
+    column = max(counts, key=lambda name: counts[name])  # of equals the first
+    metrics = [metric for metric in metrics if metric.column == column]
     found = read(asked.data, where, ("kernel", "subject"), metrics, guarded=(*WITHIN, "expected"))
     controls = sorted({cell.key[0] for cell in found if CONTROL in cell.ends})
     cells = [cell for cell in found if cell.key[0] not in controls]
@@ -125,7 +128,12 @@ def grid_of(asked: Asked, group: str) -> tuple[Grid, list[str]]:
             if slot is not None and slot.cost is not None:
                 costs[kernel][subject] = slot.cost
     grid = Grid(metric, kernels, subjects, slots, costs)
-    notes = [*_notes(grid, cells, metrics), *said_of((asked.data, asked.where))]
+    notes = [*_notes(grid, cells), *said_of((asked.data, asked.where))]
+    others = [one for one in METRICS if one.group == metric.group and one.column != column and counts[one.column]]
+    lacking = any(slot.state is Ending.SOLVED and slot.cost is None for slot in slots.values())
+    if others and lacking:
+        names = " or ".join(one.name for one in others)
+        notes.append(f"cells without {metric.name} may have {names}: another figure, not shown beside it")
     if controls:
         notes.append(f"left out: {', '.join(controls)}: checks nothing, and stands where a kernel stands as a control")
     return grid, notes
@@ -292,19 +300,12 @@ def _cells_table(grid: Grid) -> Table:
     return Table("cells", title, columns, rows, lead=LEAD)
 
 
-def _notes(grid: Grid, cells: Sequence[Cell], metrics: Sequence[Metric]) -> list[str]:
+def _notes(grid: Grid, cells: Sequence[Cell]) -> list[str]:
     made = []
     at_odds = disagreements(grid)
     if at_odds:
         more = "" if len(at_odds) <= 5 else f" and {len(at_odds) - 5} more"
         made.append(f"KERNELS DISAGREE: some accepted and some rejected {', '.join(at_odds[:5])}{more}")
-    others = [one.name for one in metrics if one is not grid.metric and any(one.name in cell.values for cell in cells)]
-    lacking = sum(grid.metric.name not in cell.values and any(one in cell.values for one in others) for cell in cells)
-    if lacking:
-        made.append(
-            f"{plural(lacking, 'cell has', 'cells have')} no {grid.metric.name}, only {' or '.join(others)}: "
-            "another figure, not shown beside it"
-        )
     if any(UNTOLD in cell.ends for cell in cells):
         made.append("exit 0 counts as solved where nobody told what the kernel's exit codes mean")
     threads = {kernel: slot.cell.guarded["threads"] for (kernel, _), slot in grid.slots.items()}

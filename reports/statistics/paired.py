@@ -8,11 +8,12 @@ good as random, and that a block's difference is symmetric when nothing changed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from proofcost.reports.statistics.comparison import Comparison, Design, ratio_of_logs, ratio_or_none
-from proofcost.reports.statistics.sample import BadSampleError, Numbers, positive
+from proofcost.reports.statistics.sample import BadSampleError, Floats, Numbers, positive
 from proofcost.reports.statistics.signed_rank import least_p, signed_rank
 
 
@@ -24,17 +25,10 @@ def compare_blocks(blocks: Sequence[tuple[Numbers, Numbers]], confidence: float 
     """
     if len(blocks) == 0:
         raise BadSampleError("blocks: there are none; compare the two sides unpaired, or run them in blocks")
-    differences = np.empty(len(blocks))
-    seen = set[float]()
-    for i, (base, head) in enumerate(blocks):
-        sides = (positive(base, f"blocks[{i}] base"), positive(head, f"blocks[{i}] head"))
-        for name, side in zip(("base", "head"), sides, strict=True):
-            if side.size == 0:
-                raise BadSampleError(f"blocks[{i}] {name}: no values; leave the block out")
-        seen.update(sides[0].tolist(), sides[1].tolist())
-        differences[i] = np.log(sides[1]).mean() - np.log(sides[0]).mean()
+    base, head = (_side(blocks, at) for at in (0, 1))
+    differences = head.log_means - base.log_means
     n = len(blocks)
-    if len(seen) == 1:
+    if base.least == base.most == head.least == head.most:
         return Comparison(Design.PAIRED, n, n, 1.0, 1.0, 1.0, 1.0, least_p(n), 0.0, confidence, "all equal", True)
     test = signed_rank(_without_rounding(differences), confidence)
     return Comparison(
@@ -50,6 +44,32 @@ def compare_blocks(blocks: Sequence[tuple[Numbers, Numbers]], confidence: float 
         confidence=confidence,
         method=f"signed rank ({test.method}), Hodges-Lehmann",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    log_means: Floats
+    """By block; shape (n,)."""
+    least: float
+    most: float
+
+
+def _side(blocks: Sequence[tuple[Numbers, Numbers]], at: int) -> _Side:
+    """One side of all blocks, looked at together: there may be thousands of blocks of one value."""
+    name = ("base", "head")[at]
+    try:
+        parts = [np.asarray(block[at], dtype=np.float64) for block in blocks]
+        sizes = np.array([part.size for part in parts])
+        values = positive(np.concatenate(parts), name)
+    except (ValueError, TypeError, OverflowError):
+        for i, block in enumerate(blocks):  # to name the block
+            positive(block[at], f"blocks[{i}] {name}")
+        raise
+    if not sizes.all():
+        raise BadSampleError(f"blocks[{int(np.argmin(sizes))}] {name}: no values; leave the block out")
+    logs = np.log(values)
+    sums = np.add.reduceat(logs, np.cumsum(sizes) - sizes)
+    return _Side(sums / sizes, float(values.min()), float(values.max()))
 
 
 def _without_rounding(differences: np.ndarray[tuple[int], np.dtype[np.float64]]) -> np.ndarray:
