@@ -105,9 +105,9 @@ def main(args: argparse.Namespace) -> int:
     except (UsageError, DescriptionError, DataError, WhereError, PlanError, OutputError, BadSampleError) as error:
         return _say(f"plan: {error}", USAGE)
     except OSError as error:
-        if error.filename is None and error.errno is None:
+        if error.filename is None:  # of the terminal or pipe: `guarded` knows
             raise
-        where = inert_outside(str(error.filename or " ".join(args.output)), 200, True)
+        where = inert_outside(str(error.filename), 200, True)
         return _say(f"plan: {where}: cannot be written: {error.strerror}", FAILED)
 
 

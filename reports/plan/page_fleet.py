@@ -124,6 +124,7 @@ def _picture(plan: Plan, hosts: int) -> Picture:
         axes.plot(hours / 24, busy, drawstyle="steps-post", color=BLUE, linewidth=0.7, label="hosts' worth of work")
         axes.axhline(hosts, color=VERMILLION, linestyle="--", linewidth=1.4, label=f"planned: {hosts}")
         axes.set_ylim(0, max(hosts, float(busy.max())) * 1.15)
+        axes.set_xlim(0, len(hours) / 24)
         axes.set_xlabel("days")
         axes.set_ylabel("hosts")
         axes.legend(loc="upper right")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from proofcost.reports.document import Bound, Column, Entry, Estimate, Missing, Picture, Section, Table
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 SURE = 0.95
+SHOWN_TO = 4
+"""Constraints beyond so many times what binds are left out of the picture."""
 
 
 def host_section(plan: HostPlan) -> Section:
@@ -138,8 +141,8 @@ def _ended(value: float, ends: tuple[float, float] | None) -> Entry:
 
 
 def _picture(plan: HostPlan) -> Picture:
-    most = max(most for _, most in plan.concurrency.caps) if plan.concurrency.caps else plan.count
-    upto = max(2, min(2 * max(plan.count, 1), max(most, plan.count)))
+    near = [most for _, most in plan.concurrency.caps if most <= SHOWN_TO * max(plan.count, 1)]
+    upto = max(2, math.ceil(1.15 * max([plan.count, *near])))
     fit = plan.fit
 
     def rate(n: int) -> float:

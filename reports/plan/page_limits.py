@@ -32,6 +32,8 @@ def lacking(limit: Limit) -> str:
 UNITS = {What.MEMORY: "bytes", What.TIME: "ns", What.DISK: "bytes"}
 MOST_POINTS = 2000
 """Of a curve that is drawn; more are thinned out, the ends kept."""
+WIDE = 20
+"""Of the largest amount to the smallest: beyond, the axis is logarithmic."""
 TAIL_TO = 4.0
 """A tail is drawn to so many times the largest amount seen."""
 
@@ -74,6 +76,14 @@ def estimate(found: Bounded, confidence: float, why: str = "beyond what was seen
     return Estimate(found.value, found.low, found.high, confidence)
 
 
+def likely(limit: Limit) -> Entry:
+    """The quantile of the target; missing where so few runs have none: one in a hundred of twelve."""
+    p = percentile(limit.target)
+    if 0 < limit.runs * limit.target < 1:
+        return Missing(f"{plural(limit.runs, 'run')} are too few to have a {p}")
+    return estimate(limit.quantile, limit.confidence, f"the runs do not reach {p}")
+
+
 def bids_table(what: What, made: Sequence[Bid]) -> Table:
     """Which limit each target needs, and what it costs."""
     columns = [
@@ -95,7 +105,7 @@ def bids_table(what: What, made: Sequence[Bid]) -> Table:
             bid.target,
             Missing(bid.choice.why_not or "unknown") if bid.choice.set_to is None else bid.choice.set_to,
             Missing("no limit") if limit.at_most is None else Bound(limit.at_most, at_least=False),
-            estimate(limit.quantile, limit.confidence, f"the runs do not reach {percentile(bid.target)}"),
+            likely(limit),
         ]
         if what is What.TIME:
             bought = bid.bought
@@ -155,6 +165,7 @@ def curve_picture(plan: Plan, what: What, one: Choice) -> Picture:
 
     def draw(canvas: Canvas) -> None:
         from proofcost.reports import charts
+        from proofcost.reports.chart_style import cost_axis
 
         axes = canvas.add_subplot()
         curves = [_curve(limit.curve, "submissions")]
@@ -164,8 +175,8 @@ def curve_picture(plan: Plan, what: What, one: Choice) -> Picture:
             curves.append(charts.Curve("Pareto tail", ends.tolist(), shares, is_extrapolated=True))
         charts.exceedance(axes, curves, unit, what.value, target, [] if amount is None else [(amount, "limit")])
         values = limit.curve.values
-        if values.size and values[-1] > 20 * values[0]:
-            axes.set_xscale("log")
+        if values.size and values[-1] > WIDE * values[0]:
+            cost_axis(axes, "x", unit, what.value, [values[0], *(end for one in curves for end in one.amounts[-1:])])
 
     said = f"{plural(limit.runs, 'submission')}, {limit.stopped} of them stopped; {shown}."
     return Picture(f"{what.value}_curve", f"How often is more {what.value} needed than a limit gives?", said, draw)
