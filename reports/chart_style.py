@@ -143,7 +143,10 @@ def tick_text(value: float, unit: str | None, digits: int = 3) -> str:
     power = 0
     while power + 1 < len(steps) and abs(value) >= 1000 ** (power + 1) * (1 - 0.5 * 10.0**-digits):
         power += 1
-    return f"{value / 1000**power:.{digits}g} {steps[power]}".rstrip()
+    shown = value / 1000**power
+    # Of the last step there may be any number: never as a power of ten.
+    number = f"{shown:,.0f}" if abs(shown) >= 10**digits else f"{shown:.{digits}g}"
+    return f"{number} {steps[power]}".rstrip()
 
 
 def tick_texts(values: Sequence[float], unit: str | None) -> list[str]:

@@ -113,6 +113,7 @@ def test_a_change_is_marked_between_its_points_with_its_ratio() -> None:
 def test_ticks_say_their_unit_without_noughts() -> None:
     assert [chart_style.tick_text(value, "ns") for value in (1e9, 1.5e9, 2e8, 0)] == ["1 s", "1.5 s", "200 ms", "0 s"]
     assert chart_style.tick_text(1e9, "bytes") == "1 GB"
+    assert chart_style.tick_text(2e13, "ns") == "20,000 s"
     assert chart_style.tick_text(100.0, "count") == "100"
 
 

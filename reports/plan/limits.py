@@ -217,7 +217,9 @@ class GroupLimits:
     time: Choice
     disk: Choice
     knee_ns: float | None
+    """Past it more time buys little."""
     sized: BySize | None
+    """Of checkers: their time hangs on the export they read."""
 
 
 def limits_of(group: Group, targets: Targets) -> GroupLimits:
@@ -228,5 +230,5 @@ def limits_of(group: Group, targets: Targets) -> GroupLimits:
         time,
         choice(What.DISK, group.disk, targets.disk, targets.confidence),
         knee(time.limit.curve) if group.wall.count else None,
-        by_size(group.wall, targets),
+        by_size(group.wall, targets) if group.phase == "checker" else None,
     )

@@ -9,6 +9,7 @@ import numpy as np
 
 from proofcost.reports.document import Bound, Column, Entry, Estimate, Missing, Picture, Section, Table
 from proofcost.reports.plan import words
+from proofcost.reports.plan.jobs import Unit
 from proofcost.reports.plan.limits import Bid, BySize, Choice, GroupLimits, Retries, What, percentile
 from proofcost.reports.statistics.safe_limit import Evidence as SafeEvidence
 from proofcost.reports.statistics.safe_limit import Limit
@@ -32,6 +33,8 @@ def lacking(limit: Limit) -> str:
 UNITS = {What.MEMORY: "bytes", What.TIME: "ns", What.DISK: "bytes"}
 MOST_POINTS = 2000
 """Of a curve that is drawn; more are thinned out, the ends kept."""
+MOST_SIZED = 6
+"""Checkers and classes whose limits by size are told."""
 WIDE = 20
 """Of the largest amount to the smallest: beyond, the axis is logarithmic."""
 TAIL_TO = 4.0
@@ -46,7 +49,10 @@ def limit_sections(plan: Plan) -> list[Section]:
             continue
         sections.append(_section(plan, what, made, one))
     if plan.sized is not None:
-        sections.append(sized_section(plan.sized))
+        alone = [one for one in plan.groups if one.sized is not None][:MOST_SIZED]
+        # One kernel, and nothing else in a verdict: the same twice.
+        others = [] if plan.verdicts.unit is Unit.RECORD and len(plan.groups) == 1 else alone
+        sections.append(sized_section(plan.sized, others))
     if plan.ladder is not None:
         sections.append(ladder_section(plan.ladder))
     elif plan.asked.limits.ladder:
@@ -130,8 +136,9 @@ def groups_table(what: What, groups: Sequence[GroupLimits]) -> Table:
         Column("limit", "limit", UNITS[what], "plan_limit"),
         Column("largest", "largest seen", UNITS[what]),
         Column("in_force", "largest limit in force", UNITS[what]),
+        *([Column("knee", "knee", "ns", "plan_knee")] if what is What.TIME else []),
     )
-    rows = []
+    rows, timed = [], what is What.TIME
     for one in groups:
         picked = {What.MEMORY: one.memory, What.TIME: one.time, What.DISK: one.disk}[what]
         limit = picked.limit
@@ -149,6 +156,7 @@ def groups_table(what: What, groups: Sequence[GroupLimits]) -> Table:
                 Missing(picked.why_not or "unknown") if picked.set_to is None else picked.set_to,
                 Bound(largest) if cut else largest,
                 "" if what is What.DISK else Missing("no run had one") if force is None else force,
+                *([Missing("fewer than three times") if one.knee_ns is None else one.knee_ns] if timed else []),
             )
         )
     return Table(f"{what.value}_phases", "Each phase by itself", columns, tuple(rows), lead=20)
@@ -198,7 +206,34 @@ def _amount(amount: float, unit: str) -> str:
     return words.size(amount) if unit == "bytes" else words.span_ns(amount)
 
 
-def sized_section(sized: BySize) -> Section:
+def sized_section(sized: BySize, alone: Sequence[GroupLimits] = ()) -> Section:
+    """Of whole verdicts, and of checkers alone."""
+    text = ["A limit of its own for each size, never less for a larger one; above the last class with a limit, none."]
+    if sized.tested is not None and sized.share is not None:
+        text.append(
+            f"Made from the first half of the runs, it would have stopped {words.percent(sized.share)} of the second "
+            f"({words.percent(sized.low or 0)} .. {words.percent(sized.high or 0)}); the target is "
+            f"{words.percent(sized.advice.target)}."
+        )
+    else:
+        text.append("Not back-tested: half of the runs are too few.")
+    rule = sized.rule
+    if rule is not None and rule.share is not None:
+        text.append(
+            f"The rule {rule.rule.text} allows {words.span_ns(rule.mean_limit_ns)} in the mean and stops "
+            f"{words.percent(rule.share or 0)} ({words.percent(rule.low or 0)} .. {words.percent(rule.high or 0)}) of "
+            f"{plural(rule.tested.runs - rule.tested.unknown, 'run')} of which it is known."
+        )
+    if sized.unknown:
+        text.append(f"{plural(sized.unknown, 'submission')} tell no size and are not in it.")
+    tables = [sized_table("time_by_size", "Time limits by size", sized)]
+    for at, one in enumerate(alone):
+        if one.sized is not None:
+            tables.append(sized_table(f"time_by_size_{at}", f"Time limits by size: {one.group.name}", one.sized))
+    return Section("Time by the export's size", tuple(tables), tuple(text))
+
+
+def sized_table(key: str, title: str, sized: BySize) -> Table:
     columns = (
         Column("above", "exports above", "bytes"),
         Column("upto", "up to", "bytes"),
@@ -227,32 +262,7 @@ def sized_section(sized: BySize) -> Section:
                 Missing("the curve does not reach it") if one.smoothed_quantile is None else one.smoothed_quantile,
             )
         )
-    text = ["A limit of its own for each size, never less for a larger one; above the last class with a limit, none."]
-    if sized.tested is not None and sized.share is not None:
-        text.append(
-            f"Made from the first half of the runs, it would have stopped {words.percent(sized.share)} of the second "
-            f"({words.percent(sized.low or 0)} .. {words.percent(sized.high or 0)}); the target is "
-            f"{words.percent(sized.advice.target)}."
-        )
-    else:
-        text.append("Not back-tested: half of the runs are too few.")
-    if (
-        sized.rule is not None
-        and sized.rule.share is not None
-        and sized.rule.low is not None
-        and sized.rule.high is not None
-    ):
-        rule = sized.rule
-        text.append(
-            f"The rule {rule.rule.text} allows {words.span_ns(rule.mean_limit_ns)} in the mean and stops "
-            f"{words.percent(rule.share or 0)} ({words.percent(rule.low or 0)} .. {words.percent(rule.high or 0)}) of "
-            f"{plural(rule.tested.runs - rule.tested.unknown, 'run')} of which it is known."
-        )
-    if sized.unknown:
-        text.append(f"{plural(sized.unknown, 'submission')} tell no size and are not in it.")
-    return Section(
-        "Time by the export's size", (Table("time_by_size", "Time limits by size", columns, tuple(rows)),), tuple(text)
-    )
+    return Table(key, title, columns, tuple(rows))
 
 
 def ladder_section(found: Retries) -> Section:
