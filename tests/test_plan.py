@@ -17,7 +17,7 @@ from proofcost.reports.statistics.safe_limit import Evidence
 
 
 def test_the_limits_of_a_light_fleet_are_right_about_its_truth(tmp_path: Path) -> None:
-    plan = plan_of(fleet(tmp_path, "light", 20_000))
+    plan = plan_of(fleet(tmp_path, "light", 20_000, days=3))
     assert plan.verdicts.unit is Unit.WHOLE
     assert plan.verdicts.count == 4000
     # The truth: log-normal; a limit for 1 % lies at its p99 or above, but below its p99.9.
@@ -167,7 +167,7 @@ def test_time_limits_by_size_replace_a_rule_of_thumb(tmp_path: Path) -> None:
 
 
 def test_a_ladder_is_cheaper_where_few_need_much(tmp_path: Path) -> None:
-    plan = plan_of(fleet(tmp_path, "bimodal", 10_000), "limits.ladder=3")
+    plan = plan_of(fleet(tmp_path, "bimodal", 10_000, days=2), "limits.ladder=3")
     assert plan.ladder is not None
     rungs = plan.ladder.ladder.limits
     assert list(rungs) == sorted(set(rungs))
@@ -181,18 +181,18 @@ def test_a_ladder_is_cheaper_where_few_need_much(tmp_path: Path) -> None:
 
 
 def test_a_tail_is_drawn_on_request_only_and_never_beyond_kills(tmp_path: Path) -> None:
-    assert plan_of(fleet(tmp_path / "light", "light", 6_000)).tails == ()
+    assert plan_of(fleet(tmp_path / "light", "light", 4_000, days=2)).tails == ()
     (_, memory), (_, time) = plan_of(tmp_path / "light", "limits.tail=true").tails
     assert memory.tail is not None
     assert time.tail is not None
-    (_, killed), _ = plan_of(fleet(tmp_path / "heavy", "heavy", 20_000), "limits.tail=true").tails
+    (_, killed), _ = plan_of(fleet(tmp_path / "heavy", "heavy", 10_000, days=2), "limits.tail=true").tails
     assert killed.tail is None
     assert killed.why_not is not None
     assert "stopped" in killed.why_not
 
 
 def test_what_each_target_costs(tmp_path: Path) -> None:
-    plan = plan_of(fleet(tmp_path, "light", 20_000), "limits.timeouts=2%")
+    plan = plan_of(fleet(tmp_path, "light", 20_000, days=3), "limits.timeouts=2%")
     times = dict(plan.bids)[What.TIME]
     assert [bid.target for bid in times] == [0.05, 0.02, 0.01, 0.001]
     limits = [bid.choice.set_to for bid in times]
@@ -230,8 +230,8 @@ def test_without_any_memory_there_is_a_time_limit_and_a_reason(tmp_path: Path) -
 
 
 def test_drift_is_said(tmp_path: Path) -> None:
-    assert not any("drift" in note for note in page.notes(plan_of(fleet(tmp_path / "a", "light", 4000))))
-    notes = page.notes(plan_of(fleet(tmp_path / "b", "drifting", 4000)))
+    assert not any("drift" in note for note in page.notes(plan_of(fleet(tmp_path / "a", "light", 4000, days=2))))
+    notes = page.notes(plan_of(fleet(tmp_path / "b", "drifting", 4000, days=2)))
     assert sum(note.startswith("drift: the newer half of the records needs") for note in notes) == 2
 
 

@@ -33,32 +33,34 @@ def test_one_line_leads_with_the_answer(light: Path) -> None:
     assert done.stdout.isascii()
 
 
-def test_every_format_is_written_and_says_the_same(light: Path, tmp_path: Path) -> None:
-    outputs = [tmp_path / f"plan.{suffix}" for suffix in ("html", "md", "json", "svg")]
-    words = [word for path in outputs for word in ("-o", str(path))]
-    done = command("--data", light, *LINE, *words)
+@pytest.fixture(scope="module")
+def written(light: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder with the same plan in every format, and what the call printed."""
+    folder = tmp_path_factory.mktemp("written")
+    words = [word for suffix in ("html", "md", "json", "svg") for word in ("-o", f"plan.{suffix}")]
+    done = command("--data", light, *LINE, *words, folder=folder)
     assert (done.returncode, done.stderr) == (0, "")
-    answer = done.stdout.splitlines()[0]
-    document = json.loads(outputs[2].read_text())
-    assert (document["kind"], document["answer"]) == ("plan", answer)
-    html, markdown = outputs[0].read_text(encoding="utf-8"), outputs[1].read_text(encoding="utf-8")
-    assert "wait no longer than 60.0 s" in html
-    assert "wait no longer than 60.0 s" in markdown
-    pictures = {path.name for path in tmp_path.glob("plan-*.svg")}
+    return folder, done.stdout
+
+
+def test_every_format_is_written_and_says_the_same(written: tuple[Path, str]) -> None:
+    folder, printed = written
+    document = json.loads((folder / "plan.json").read_text())
+    assert (document["kind"], document["answer"]) == ("plan", printed.splitlines()[0])
+    for name in ("plan.html", "plan.md"):
+        assert "wait no longer than 60.0 s" in (folder / name).read_text(encoding="utf-8")
+    pictures = {path.name for path in folder.glob("plan-*.svg")}
     assert {"plan-memory_curve.svg", "plan-time_curve.svg", "plan-throughput.svg", "plan-load.svg"} <= pictures
-    again = tmp_path / "again.json"
-    assert command("--data", light, *LINE, "-o", again).returncode == 0
-    assert json.loads(again.read_text())["sections"] == document["sections"], "the same records give the same plan"
 
 
-def test_a_plan_reruns_and_says_what_moved(light: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    old = tmp_path / "old.json"
-    assert main(["plan", "--data", str(light), *LINE, "-o", str(old)]) == 0
-    capsys.readouterr()
-    assert main(["plan", "--data", str(light), *LINE, "--diff", str(old)]) == 0
-    assert "No figure moved by more than 0.5 %." in capsys.readouterr().out
+def test_a_plan_reruns_and_says_what_moved(
+    light: Path, written: tuple[Path, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = str(written[0] / "plan.json")
+    assert main(["plan", "--data", str(light), *LINE, "--diff", old]) == 0
+    assert "No figure moved by more than 0.5 %." in capsys.readouterr().out, "the same records give the same plan"
     new = [*LINE[:4], "--rate", "20000/h", *LINE[6:]]
-    assert main(["plan", "--data", str(light), *new, "--diff", str(old)]) == 0
+    assert main(["plan", "--data", str(light), *new, "--diff", old]) == 0
     said = capsys.readouterr().out
     assert "Since the earlier plan" in said
     moved = next(line for line in said.splitlines() if line.startswith("fleet / hosts"))

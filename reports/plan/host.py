@@ -114,7 +114,7 @@ class HostPlan:
     guaranteed: int
     """Sandboxes whose limits fit together."""
     overcommit: Overcommit | None
-    """By the peak of sums; None with too few runs for it."""
+    """By the peak of sums, up to twice what the cores allow; None with too few runs for it, or where nobody asked."""
     risk: float
     """Of the target of `overcommit`."""
     own_kills: Bounded
@@ -145,9 +145,16 @@ class HostPlan:
 
 
 def plan_host(
-    asked: Asked, host: Host, sandbox: Given, memory: Choice, work: Service, found: tuple[Trials, ...]
+    asked: Asked,
+    host: Host,
+    sandbox: Given,
+    memory: Choice,
+    work: Service,
+    found: tuple[Trials, ...],
+    both_ways: bool = True,
 ) -> HostPlan | None:
-    """None where no memory limit is known. Raises PlanError for a host that is smaller than any verdict."""
+    """None where no memory limit is known. `both_ways`: peaks are added up though limits decide. Raises PlanError for a
+    host that is smaller than any verdict."""
     if sandbox.memory_bytes is None:
         return None
     room = host.memory_bytes - host.reserve_bytes
@@ -165,14 +172,14 @@ def plan_host(
     guaranteed = int(room // sandbox.memory_bytes)
     risk = host.risk or SHOWN_RISK
     overcommit = None
-    if memory.limit.curve.count >= LEAST_RUNS:
+    if memory.limit.curve.count >= LEAST_RUNS and (both_ways or host.risk is not None):
         overcommit = room_for(
             memory.limit.curve,
             host.memory_bytes,
             sandbox.memory_bytes,
             risk,
             reserve_bytes=host.reserve_bytes,
-            most=max(4 * caps[Binding.CORES], guaranteed, 1),
+            most=max(2 * caps[Binding.CORES], guaranteed, 1),
             seed=asked.seed,
         )
     caps[Binding.MEMORY] = overcommit.count if host.risk is not None and overcommit is not None else guaranteed

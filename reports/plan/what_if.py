@@ -110,7 +110,7 @@ def _sized(data: Data, plan: Plan, wanted: Alternative) -> Outcome:
     if asked.sandbox.time_ns is None and speed != 1.0 and sandbox.time_ns is not None:
         sandbox = replace(sandbox, time_ns=sandbox.time_ns / speed)
     work = service(verdicts, sandbox, asked.sandbox, asked.host)
-    host = plan_host(asked, asked.host, sandbox, memory, work, plan.trials)
+    host = plan_host(asked, asked.host, sandbox, memory, work, plan.trials, both_ways=False)
     if host is None:
         raise PlanError(memory.why_not or "no memory limit")
     if host.count < 1:
