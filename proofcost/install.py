@@ -110,6 +110,8 @@ def install(directory: Path, args: argparse.Namespace) -> None:
         if path.exists() and (before is None or not launchers.is_ours(str(path))):
             known = f" (no {MANIFEST})" if before is None else ""
             raise InstallError(f"{path}: exists and is not ours{known}; choose another folder")
+    for path in strangers(directory, before):
+        raise InstallError(f"{path}: is not ours, and would go with the meter of before; move it away")
     store.check_place(place, [])
     sandboxes = {name: find_real(name, getattr(args, name), directory) for name in SANDBOXES}
     reals = {"phase": "", **sandboxes, **asked.reals}
@@ -206,10 +208,7 @@ def write_manifest(
     directory: Path, place: str, interpreter: str, tree_digest: str, reals: dict[str, str], capture: str | None
 ) -> None:
     """List what was written, so that it can be verified and undone."""
-    files = [
-        path for path in sorted((directory / METER).rglob("*")) if path.is_file() and "__pycache__" not in path.parts
-    ]
-    files += [directory / name for name in reals]
+    files = [*meter_files(directory), *(directory / name for name in reals)]
     content = {
         "proofcost": VERSION,
         "store": place,
@@ -240,6 +239,24 @@ def read_manifest(directory: Path) -> dict[str, object]:
     if not isinstance(reals, dict) or not set(reals) <= {*launchers.LAUNCHERS, launchers.LEANEVAL, launchers.TIMER}:
         raise InstallError(f"{path}: not a manifest of ours; install again")
     return content
+
+
+def strangers(directory: Path, content: dict[str, object] | None) -> list[Path]:
+    """What stands where the meter goes and is none of its files (`content`: the manifest of before)."""
+    listed = content.get("files") if content is not None else {}
+    if listed is None and (directory / METER / "proofcost" / "harness").is_dir():
+        return []  # the manifest is damaged; the meter says itself what it is
+    known = {str(directory / name) for name in listed} if isinstance(listed, dict) else set()
+    return [path for path in meter_files(directory) if str(path) not in known]
+
+
+def meter_files(directory: Path) -> list[Path]:
+    """All that stands in the meter's place but folders, and what Python writes for itself."""
+    place = directory / METER
+    if place.is_symlink() or place.is_file():
+        return [place]
+    found = (path for path in sorted(place.rglob("*")) if "__pycache__" not in path.parts)
+    return [path for path in found if path.is_symlink() or not path.is_dir()]
 
 
 def earlier(directory: Path) -> dict[str, object] | None:
@@ -277,13 +294,27 @@ def undo(directory: Path) -> None:
     for name in reals:
         (directory / name).unlink(missing_ok=True)
         (directory / f"{name}.measuring").unlink(missing_ok=True)
-    shutil.rmtree(directory / METER, ignore_errors=True)
+    remove_meter(directory, content)
     (directory / MANIFEST).unlink()
     left = sorted(path.name for path in directory.iterdir())
     if not left:
         directory.rmdir()
     kept = f"; kept what is not ours: {', '.join(left)}" if left else ""
     print(f"{directory}: removed{kept}. Records stay in {content.get('store')}.")
+
+
+def remove_meter(directory: Path, content: dict[str, object]) -> None:
+    """Take the meter away; what somebody else put beside its files stays."""
+    kept = set(strangers(directory, content))
+    for path in meter_files(directory):
+        if path not in kept:
+            path.unlink()
+    for folder in sorted((directory / METER).rglob("*"), reverse=True):
+        if folder.name == "__pycache__":
+            shutil.rmtree(folder, ignore_errors=True)
+    for folder in sorted((directory / METER, *(directory / METER).rglob("*")), reverse=True):
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
 
 
 _UNIT = """

@@ -159,6 +159,8 @@ def launcher_directory() -> str:
     """A new directory of ours from which programs may be started. Raises MeterError."""
     candidates = [os.environ[name] for name in _EXEC_DIRECTORIES if os.environ.get(name)] + ["/tmp", "/var/tmp", "."]
     for parent in candidates:
+        if os.pathsep in parent:  # nobody would find it in a PATH
+            continue
         try:
             if os.statvfs(parent).f_flag & os.ST_NOEXEC:
                 continue

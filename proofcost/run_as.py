@@ -114,6 +114,8 @@ def launcher_directory(plan: Plan, one: Whole) -> tuple[str, launchers.Options]:
     refused: list[str] = []
     for parent in (os.environ.get("TMPDIR") or _PLACES[0], *_PLACES):
         try:
+            if os.pathsep in parent:
+                raise policy.MeterError("no PATH can name it")
             if os.statvfs(parent).f_flag & os.ST_NOEXEC:
                 raise policy.MeterError("mounted noexec")
             store.check_above(parent)

@@ -411,6 +411,49 @@ def test_without_renameat2_it_installs_all_the_same(
     assert not [name for name in listing(place) if ".old" in name or ".new" in name]
 
 
+def foreign_folder(place: Path) -> Path:
+    (place / "meter").mkdir(parents=True)
+    (place / "meter" / "x").write_text("mine")
+    return place / "meter" / "x"
+
+
+def foreign_file(place: Path) -> Path:
+    place.mkdir(exist_ok=True)
+    (place / "meter").write_text("mine")
+    return place / "meter"
+
+
+def foreign_link(place: Path) -> Path:
+    place.mkdir(exist_ok=True)
+    (place / "elsewhere").mkdir()
+    (place / "meter").symlink_to(place / "elsewhere")
+    return place / "meter"
+
+
+@pytest.mark.parametrize("make", [foreign_folder, foreign_file, foreign_link])
+def test_somebody_else_s_meter_is_left_alone(
+    place: Path, store: Path, real: Path, make: Callable[[Path], Path]
+) -> None:
+    mine = make(place)
+    done = proofcost(place, "--store", store, "--landrun", real)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"proofcost: {mine}: is not ours, and would go with the meter of before; move it away\n"
+    assert os.path.lexists(mine)
+    assert not (place / "phase").exists()
+
+
+def test_what_somebody_puts_beside_the_meter_s_files_is_neither_replaced_nor_removed(
+    place: Path, store: Path, real: Path
+) -> None:
+    installed(place, store, real)
+    mine = place / "meter" / "proofcost" / "mine"
+    mine.write_text("x")
+    assert proofcost(place, "--store", store, "--landrun", real).returncode == 2
+    done = proofcost(place, "--undo")
+    assert (done.returncode, "kept what is not ours: meter" in done.stdout) == (0, True)
+    assert [path for path in place.rglob("*") if path.is_file()] == [mine]
+
+
 # Off, on, undo.
 
 

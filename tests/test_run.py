@@ -266,6 +266,18 @@ def test_a_meter_that_cannot_be_copied_measures_from_its_package(tmp_path: Path)
     assert (status, meter["digest"]) == (7, None)
 
 
+def test_a_folder_that_no_path_can_name_is_passed_over(tmp_path: Path, wrap: Wrap) -> None:
+    real, odd = tmp_path / "landrun", tmp_path / "t:d"
+    odd.mkdir()
+    real.write_text("#!/bin/sh\nexit 7\n")
+    real.chmod(0o755)
+    env = (f"PATH={tmp_path}:/usr/bin:/bin".encode(), f"TMPDIR={odd}".encode())
+    judge = ["/bin/sh", "-c", "landrun --ro / -- /bin/true"]
+    ended = call(run(wrap, "--shims", "path", "--", *judge), tmp_path / "s", env)
+    assert (ended.code, ended.stdout, ended.stderr) == (7, b"", b"")
+    assert [one["started"]["meter"]["entrance"] for one in wrap.records()] == ["run", "landrun"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_judge_that_handles_its_end_ends_as_it_likes(wrap: Wrap, number: signal.Signals) -> None:
     script = "trap 'exit 6' TERM INT; echo ready; while :; do sleep 0.05; done"
