@@ -275,7 +275,7 @@ def test_a_folder_that_no_path_can_name_is_passed_over(tmp_path: Path, wrap: Wra
     judge = ["/bin/sh", "-c", "landrun --ro / -- /bin/true"]
     ended = call(run(wrap, "--shims", "path", "--", *judge), tmp_path / "s", env)
     assert (ended.code, ended.stdout, ended.stderr) == (7, b"", b"")
-    assert [one["started"]["meter"]["entrance"] for one in wrap.records()] == ["run", "landrun"]
+    assert {one["started"]["meter"]["entrance"] for one in wrap.records()} == {"run", "landrun"}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
