@@ -296,3 +296,18 @@ def test_compaction_keeps_the_batches_small(store: Path, monkeypatch: pytest.Mon
     done = compact(store, 0)
     assert len(done.files) == 2
     assert ask(store, query="SELECT count(*) FROM records") == [(done.records,)]
+
+
+def test_what_a_dead_writer_left_goes_after_a_day(store: Path) -> None:
+    compact(store, 0)
+    folder = next((store / "parquet").rglob("*.parquet")).parent
+    dead, living = 4_194_399, os.getpid()  # above Linux's greatest pid; this one
+    old = [folder / f".a.0.parquet.{dead}.tmp", folder / f".b.0.parquet.{living}.tmp", folder / ".c.0.parquet.tmp"]
+    for path in old:
+        path.write_bytes(b"half")
+        os.utime(path, (1, 1))
+    young = folder / f".d.0.parquet.{dead}.tmp"
+    young.write_bytes(b"half")
+    compact(store, 0)
+    assert [path.exists() for path in (*old, young)] == [False, True, True, True]
+    assert ask(store, query="SELECT count(*) FROM records") == [(7,)]
