@@ -128,6 +128,8 @@ class HostPlan:
     """Of a sandbox at this many; 1 where contention was never measured."""
     service_s: float
     """Mean of one verdict, contention included."""
+    overhead_s: float
+    """Boot and library, as given; in `service_s`."""
     per_hour: float
     """Verdicts, solved or not, with every sandbox busy."""
     solved: float
@@ -200,6 +202,7 @@ def plan_host(
         beyond_trials=fit is not None and count > fit.measured_upto,
         efficiency=efficiency,
         service_s=mean,
+        overhead_s=work.overhead_s,
         per_hour=chosen.count * 3600 / mean,
         solved=work.solved,
     )

@@ -78,7 +78,7 @@ def make(data: Data, where: Where, asked: Asked, with_alternatives: bool = True)
     time = choice(What.TIME, verdicts.wall, targets.timeouts, targets.confidence)
     disk = choice(What.DISK, verdicts.disk, targets.disk, targets.confidence)
     sandbox = given(asked.sandbox, verdicts, memory, time, disk)
-    contention = trials(data)
+    contention = trials(data, asked.host.host_class if asked.host is not None else None)
     host = work = stream = batch = no_fleet = None
     if asked.host is not None:
         work = service(verdicts, sandbox, asked.sandbox, asked.host)

@@ -10,7 +10,7 @@ from proofcost.reports.plan import drift, words
 from proofcost.reports.plan.limits import What
 from proofcost.reports.plan.made import Plan
 from proofcost.reports.plan.page_fleet import fleet_section, what_if_section
-from proofcost.reports.plan.page_host import host_section
+from proofcost.reports.plan.page_host import host_section, trials_table
 from proofcost.reports.plan.page_limits import limit_sections
 from proofcost.reports.statistics.safe_limit import Evidence
 from proofcost.reports.units import plural, when
@@ -24,7 +24,9 @@ def document(plan: Plan, sources: Sequence[str] = (), suite: str | None = None) 
     """`sources`: what it was made from. `suite`: the file that was written to get what is missing."""
     sections = [chosen_section(plan), *limit_sections(plan)]
     if plan.host is not None:
-        sections.append(host_section(plan.host))
+        sections.append(host_section(plan.host, plan.verdicts.startup_ns))
+    elif plan.trials:
+        sections.append(Section("Contention", (trials_table(plan.trials),)))
     if plan.stream is not None or plan.batch is not None:
         sections.append(fleet_section(plan))
     if plan.alternatives is not None and plan.alternatives.outcomes:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from proofcost.reports.document import Bound, Column, Entry, Estimate, Missing, Picture, Section, Table
 from proofcost.reports.plan import words
 from proofcost.reports.plan.host import HostPlan
 from proofcost.reports.plan.page_limits import estimate
+from proofcost.reports.plan.trials import Trials
 from proofcost.reports.statistics.contention import Binding
+from proofcost.reports.units import plural
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -19,14 +22,15 @@ SHOWN_TO = 4
 """Constraints beyond so many times what binds are left out of the picture."""
 
 
-def host_section(plan: HostPlan) -> Section:
+def host_section(plan: HostPlan, startup_ns: float | None = None) -> Section:
+    """`startup_ns`: median of what a verdict's sandboxes took to start, where records tell."""
     blocks: list[Table | Picture] = [_caps(plan), _memory(plan), _costs(plan)]
     if plan.trials:
-        blocks.append(_trials(plan))
+        blocks.append(trials_table(plan.trials))
     blocks.append(_picture(plan))
     host = plan.host
     text = [
-        f"A host of {host.cores:g} cores and {words.size(host.memory_bytes)} takes {plan.count} sandboxes, "
+        f"A host of {host.cores:g} cores and {words.size(host.memory_bytes)} takes {plural(plan.count, 'sandbox', 'sandboxes')}, "
         f"bound by {plan.concurrency.binding.value}."
     ]
     if plan.fit is None:
@@ -36,6 +40,15 @@ def host_section(plan: HostPlan) -> Section:
             f"Measured up to {plan.fit.measured_upto} at once, fitted beyond: {words.percent(plan.efficiency)} of one "
             "alone at this many."
         )
+    if startup_ns is None:
+        text.append("What the sandboxes themselves take to start is in no record.")
+    else:
+        text.append(
+            f"Starting its sandboxes took a verdict {words.span_ns(startup_ns)} in the middle "
+            f"({words.percent(min(1.0, startup_ns / (plan.service_s * 1e9)))} of its time; it is in there already)."
+        )
+    if plan.overhead_s:
+        text.append(f"Boot and library, as given, add {words.span(plan.overhead_s)} to each.")
     return Section("One host", tuple(blocks), tuple(text))
 
 
@@ -108,10 +121,11 @@ def _costs(plan: HostPlan) -> Table:
     return Table("host", "One host at work", columns, (row,))
 
 
-def _trials(plan: HostPlan) -> Table:
+def trials_table(trials: Sequence[Trials]) -> Table:
     columns = (
         Column("kernel", "kernel"),
         Column("work", "workload"),
+        Column("host_class", "host class"),
         Column("at_once", "at once", "count"),
         Column("turns", "turns", "count"),
         Column("throughput", "throughput", "per_second"),
@@ -119,13 +133,14 @@ def _trials(plan: HostPlan) -> Table:
         Column("coherency", "coherency (b)", "ratio", "plan_usl"),
     )
     rows = []
-    for one in plan.trials:
+    for one in trials:
         for load in one.loads:
             fit = one.fit
             rows.append(
                 (
                     one.kernel,
                     one.work,
+                    one.host_class or "unknown",
                     load.count,
                     load.turns_count,
                     Missing("no turn was whole") if load.throughput_per_s is None else load.throughput_per_s,
@@ -145,7 +160,7 @@ def _picture(plan: HostPlan) -> Picture:
     upto = max(2, math.ceil(1.15 * max([plan.count, *near])))
     fit = plan.fit
 
-    def rate(n: int) -> float:
+    def hourly(n: int) -> float:
         """Verdicts an hour with n at once."""
         base = plan.service_s * plan.efficiency
         return n * 3600 / base * (fit.efficiency(n) if fit is not None else 1.0)
@@ -156,9 +171,9 @@ def _picture(plan: HostPlan) -> Picture:
         axes = canvas.add_subplot()
         ns = list(range(1, upto + 1))
         solid = [n for n in ns if n <= plan.count]
-        axes.plot(solid, [rate(n) for n in solid], color=BLUE, label="up to what fits")
+        axes.plot(solid, [hourly(n) for n in solid], color=BLUE, label="up to what fits")
         beyond = [n for n in ns if n >= max(1, plan.count)]
-        axes.plot(beyond, [rate(n) for n in beyond], color=BLUE, linestyle=":", label="does not fit")
+        axes.plot(beyond, [hourly(n) for n in beyond], color=BLUE, linestyle=":", label="does not fit")
         for at, (binding, cap) in enumerate(plan.concurrency.caps):
             if cap > upto:
                 continue
@@ -172,7 +187,8 @@ def _picture(plan: HostPlan) -> Picture:
         axes.legend(loc="upper left")
 
     bound = plan.concurrency.binding.value
-    said = f"{plan.count} sandboxes do {words.number(plan.per_hour)} verdicts an hour, bound by {bound}."
+    rate = words.number(plan.per_hour)
+    said = f"{plural(plan.count, 'sandbox does', 'sandboxes do')} {rate} verdicts an hour, bound by {bound}."
     if fit is None:
         said += " A straight line, since contention was not measured."
     return Picture("throughput", "How much more do more sandboxes do, and what stops them?", said, draw)

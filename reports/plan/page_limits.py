@@ -86,7 +86,7 @@ def likely(limit: Limit) -> Entry:
     """The quantile of the target; missing where so few runs have none: one in a hundred of twelve."""
     p = percentile(limit.target)
     if 0 < limit.runs * limit.target < 1:
-        return Missing(f"{plural(limit.runs, 'run')} are too few to have a {p}")
+        return Missing(f"too few to have a {p}: {plural(limit.runs, 'run')}")
     return estimate(limit.quantile, limit.confidence, f"the runs do not reach {p}")
 
 

@@ -24,12 +24,17 @@ class Trials:
     loads: tuple[Load, ...]
     fit: Contention | None
     why_not: str | None
+    host_class: str | None = None
+    """Where; None where records do not tell."""
 
 
-def trials(data: Data) -> tuple[Trials, ...]:
-    """Of the benches among the records that `evidence.gather` looked at, if they ran anything side by side."""
+def trials(data: Data, host_class: str | None = None) -> tuple[Trials, ...]:
+    """Of the benches among the records that `evidence.gather` looked at, if they ran anything side by side.
+    `host_class`: only those on it."""
     made: list[Trials] = []
-    for _, records in _plans(data.connection).items():
+    for (_, where), records in _plans(data.connection).items():
+        if host_class is not None and where != host_class:
+            continue
         by_work: dict[tuple[str, str], list[Load]] = {}
         for load in loads(records):
             by_work.setdefault((load.kernel, load.work), []).append(load)
@@ -39,21 +44,22 @@ def trials(data: Data) -> tuple[Trials, ...]:
                 continue
             fit = fit_contention(levels) if len(levels) >= LEAST_LEVELS else None
             why = None if fit else f"{plural(len(levels), 'number')} at once measured; {LEAST_LEVELS} are needed"
-            made.append(Trials(kernel, work, tuple(sorted(found, key=lambda load: load.count)), fit, why))
+            loads_of = tuple(sorted(found, key=lambda load: load.count))
+            made.append(Trials(kernel, work, loads_of, fit, why, where))
     return tuple(made)
 
 
-def _plans(connection: duckdb.DuckDBPyConnection) -> dict[str, list[Record]]:
-    """Records of each bench that ran something side by side."""
+def _plans(connection: duckdb.DuckDBPyConnection) -> dict[tuple[str, str | None], list[Record]]:
+    """Records of each bench that ran something side by side, by host class."""
     rows = connection.execute(
-        """SELECT plan, record, session, phase, kernel, events FROM records
+        """SELECT plan, host_class, record, session, phase, kernel, events FROM records
            WHERE events IS NOT NULL AND plan IN (
                SELECT DISTINCT plan FROM records WHERE record IN (
                    SELECT record FROM plan_runs WHERE fate = 'side by side'))
            ORDER BY plan, started_ns, record"""
     ).fetchall()
-    made: dict[str, list[Record]] = {}
-    for plan, invocation, session, phase, kernel, events in rows:
+    made: dict[tuple[str, str | None], list[Record]] = {}
+    for plan, where, invocation, session, phase, kernel, events in rows:
         kinds = {}
         try:
             for line in str(events).split("\n"):
@@ -62,7 +68,7 @@ def _plans(connection: duckdb.DuckDBPyConnection) -> dict[str, list[Record]]:
         except LineError:
             continue
         if "started" in kinds:
-            made.setdefault(plan, []).append(
+            made.setdefault((plan, where), []).append(
                 Record(
                     invocation=invocation,
                     session=session,
