@@ -30,8 +30,8 @@ def host_section(plan: HostPlan, startup_ns: float | None = None) -> Section:
     blocks.append(_picture(plan))
     host = plan.host
     text = [
-        f"A host of {host.cores:g} cores and {words.size(host.memory_bytes)} takes {plural(plan.count, 'sandbox', 'sandboxes')}, "
-        f"bound by {plan.concurrency.binding.value}."
+        f"A host of {host.cores:g} cores and {words.size(host.memory_bytes)} takes "
+        f"{plural(plan.count, 'sandbox', 'sandboxes')}, bound by {plan.concurrency.binding.value}."
     ]
     if plan.fit is None:
         text.append("Contention was never measured here: sandboxes are taken not to slow each other down.")
