@@ -24,6 +24,8 @@ from itertools import count
 from operator import itemgetter
 from typing import Any
 
+import orjson
+
 from proofcost.harness.columns import DISTURBANCES, FIGURES, Row, column_of
 
 FORMS = ("form_started", "form_finished", "form_settled")
@@ -159,7 +161,7 @@ def shape_of(line: bytes, number: int) -> tuple[Shape, list[int]]:
             _shapes.clear()
             _tried.clear()
         shape = _shapes[key] = _new_shape(parts[::2])
-    return shape, list(map(int, parts[1::2]))
+    return shape, orjson.loads(b"[%s]" % b",".join(parts[1::2]))
 
 
 def _new_shape(pieces: list[bytes]) -> Shape:
