@@ -61,6 +61,8 @@ def test_help_needs_the_base_install_only(words: list[str], tmp_path: Path) -> N
         (["compare", "a", "b", "--data", "STORE"], REPORTS, "reports"),
         (["report", "kernels", "STORE"], REPORTS, "reports"),
         (["store", "compact", "STORE"], REPORTS, "reports"),
+        (["store", "synth", "NEW"], REPORTS, "reports"),
+        (["plan", "--data", "STORE"], REPORTS, "reports"),
         (["store", "sql", "SELECT 1", "--data", "STORE"], REPORTS, "reports"),
         (["bench", "a=/bin/true", "--on", "nat-literals:3"], BENCH, "bench"),
         (["show", "last", "--store", "STORE", "-o", "x.perfetto-trace"], BENCH, "bench"),

@@ -282,6 +282,18 @@ class TestNothingToPlanFrom:
             plan_of(folder, 'pool=["hostclass"]')
 
 
+def test_figures_that_are_not_the_same_are_not_mixed(tmp_path: Path) -> None:
+    rows = [*spread(60), *[row(900 + at, memory_peak_tree=None, memory_peak_process=GB) for at in range(60)]]
+    folder = store(tmp_path / "a", rows)
+    with pytest.raises(PlanError, match=r"whole: of some runs peaks of the tree are known, of others only peaks of a"):
+        plan_of(folder)
+    assert plan_of(folder, 'pool=["memory"]').memory.limit.runs == 120
+    assert plan_of(folder, where=["memory_peak_tree>0"]).memory.limit.runs == 60
+    walls = [*spread(60), *[row(900 + at, wall_command=None, wall_program=S) for at in range(60)]]
+    with pytest.raises(PlanError, match=r"choose with --where 'wall_command>0', or take them all .* --pool wall"):
+        plan_of(store(tmp_path / "b", walls))
+
+
 def test_warm_ups_and_callgrind_are_no_evidence(tmp_path: Path) -> None:
     rows = [*spread(20), row(50, warmup=True), row(51, counters="callgrind"), row(52, beside=2, wall_command=90 * S)]
     plan = plan_of(store(tmp_path, rows))

@@ -30,6 +30,11 @@ AT_CAP = 0.99
 """A peak of so much of its limit was capped by it."""
 GUARDED = ("host_class", "threads", "sandbox", "config_sha256", "metric_definitions", "source")
 """Must be one and the same in a group: amounts of runs that differ in one of these are not alike."""
+METHODS = {
+    "memory": ("memory_peak_tree", "memory_peak_process", "peaks of the tree", "peaks of a process"),
+    "wall": ("wall_command", "wall_program", "times of the command", "times of the program alone"),
+}
+"""Two figures that stand for one another, but not beside one another in a group: their columns, and in words."""
 FIGURES = ("wall_command", "wall_program", "memory_peak_tree", "memory_peak_process", "disk_peak_writable")
 _TEXTS = {column.name for column in COLUMNS if column.kind is Kind.TEXT and column.name != "events"}
 _LISTED = 5
@@ -143,6 +148,7 @@ def _runs(where: str, of: str) -> str:
     WITH here AS (
         SELECT *, coalesce(nullif(wall_command, 0), nullif(wall_program, 0)) AS took,
             coalesce(nullif(memory_peak_tree, 0), nullif(memory_peak_process, 0)) AS peak,
+            coalesce(memory_peak_tree, 0) > 0 AS first_memory, coalesce(wall_command, 0) > 0 AS first_wall,
             coalesce(json_extract_string(weak, CASE WHEN nullif(memory_peak_tree, 0) IS NOT NULL
                 THEN '$.memory_peak_tree' ELSE '$.memory_peak_process' END), 'measured') AS peak_status,
             coalesce(json_extract_string(weak, CASE WHEN nullif(wall_command, 0) IS NOT NULL
@@ -170,6 +176,7 @@ def _runs(where: str, of: str) -> str:
         FROM here
     )
     SELECT record, session, phase, kernel, started_ns, subject, host_class, fate, sandbox_startup,
+        first_memory OR peak IS NULL AS first_memory, first_wall OR took IS NULL AS first_wall,
         {", ".join(f"coalesce(CAST({name} AS VARCHAR), '') AS g_{name}" for name in GUARDED)},
         coalesce(subject, input_sha256, record) AS submission, CAST(input_bytes AS DOUBLE) AS size,
         memory_limit_bytes, time_limit_ns, {of} AS of,
@@ -237,6 +244,7 @@ def gather(data: Data, where: Where, asked: Asked) -> Evidence:
     connection.execute(f"CREATE OR REPLACE TEMP TABLE plan_used AS SELECT * FROM plan_runs WHERE fate NOT IN ({names})")
     connection.execute(EXPORT_SIZES)
     _guard(connection, asked)
+    _guard_methods(connection, asked)
     groups = tuple(
         _group(connection, phase, kernel, of)
         for phase, kernel, of in connection.execute(
@@ -308,8 +316,8 @@ def _suggested(name: str, known: Sequence[str]) -> str:
 def _guard(connection: duckdb.DuckDBPyConnection, asked: Asked) -> None:
     """Raise PlanError where a group holds runs that are unlike, and nobody said to pool them."""
     for name in asked.pool:
-        if name not in GUARDED:
-            raise PlanError(f"pool: {name!r} is none of {', '.join(GUARDED)}")
+        if name not in (*GUARDED, *METHODS):
+            raise PlanError(f"pool: {name!r} is none of {', '.join((*GUARDED, *METHODS))}")
     for name in GUARDED:
         if name in asked.pool:
             continue
@@ -326,6 +334,22 @@ def _guard(connection: duckdb.DuckDBPyConnection, asked: Asked) -> None:
             raise PlanError(
                 f"{inert(str(found[0]), 60, True)}: the runs differ in {name} ({values}); {how}, or take them all the "
                 f"same with --pool {name}"
+            )
+
+
+def _guard_methods(connection: duckdb.DuckDBPyConnection, asked: Asked) -> None:
+    """Raise PlanError where a group mixes figures that are not the same, and nobody said to pool them."""
+    for name, (column, _, one, other) in METHODS.items():
+        if name in asked.pool:
+            continue
+        found = connection.execute(
+            f"""SELECT coalesce(phase, 'unknown') || coalesce(' ' || kernel, '') FROM plan_used WHERE {name} > 0
+                GROUP BY ALL HAVING bool_or(first_{name}) AND NOT bool_and(first_{name}) ORDER BY 1 LIMIT 1"""
+        ).fetchone()
+        if found is not None:
+            raise PlanError(
+                f"{inert(str(found[0]), 60, True)}: of some runs {one} are known, of others only {other}; choose with "
+                f"--where '{column}>0', or take them all the same with --pool {name}"
             )
 
 

@@ -35,6 +35,9 @@ MOST_POINTS = 2000
 """Of a curve that is drawn; more are thinned out, the ends kept."""
 MOST_SIZED = 6
 """Checkers and classes whose limits by size are told."""
+PAGE_CACHE = (
+    "A peak by cgroup counts page cache, which a limit takes away first: what is told here is enough, and less may be."
+)
 WIDE = 20
 """Of the largest amount to the smallest: beyond, the axis is logarithmic."""
 TAIL_TO = 4.0
@@ -62,10 +65,14 @@ def limit_sections(plan: Plan) -> list[Section]:
 
 
 def _section(plan: Plan, what: What, made: Sequence[Bid], one: Choice) -> Section:
-    blocks: list[Table | Picture] = [bids_table(what, made), groups_table(what, plan.groups)]
+    host = plan.asked.host if what is What.MEMORY else None
+    room = None if host is None else host.memory_bytes - host.reserve_bytes
+    blocks: list[Table | Picture] = [bids_table(what, made, room), groups_table(what, plan.groups)]
     if one.limit.runs:
         blocks.insert(0, curve_picture(plan, what, one))
     text = []
+    if what is What.MEMORY and one.limit.runs:
+        text.append(PAGE_CACHE)
     if one.why_not is not None:
         text.append(one.why_not[0].upper() + one.why_not[1:] + ".")
     for of, tail in plan.tails:
@@ -90,8 +97,8 @@ def likely(limit: Limit) -> Entry:
     return estimate(limit.quantile, limit.confidence, f"the runs do not reach {p}")
 
 
-def bids_table(what: What, made: Sequence[Bid]) -> Table:
-    """Which limit each target needs, and what it costs."""
+def bids_table(what: What, made: Sequence[Bid], room_bytes: float | None = None) -> Table:
+    """Which limit each target needs, and what it costs: in time, or in sandboxes for which `room_bytes` have room."""
     columns = [
         Column("target", "may fail", "share", "plan_target"),
         Column("limit", "limit", UNITS[what], "plan_limit"),
@@ -104,6 +111,8 @@ def bids_table(what: What, made: Sequence[Bid]) -> Table:
             Column("spent", "mean time spent", "ns", "plan_restricted_mean"),
             Column("per_verdict", "time per solved verdict", "ns", "plan_per_verdict"),
         ]
+    if room_bytes is not None:
+        columns.append(Column("per_host", "sandboxes that memory has room for", "count"))
     rows = []
     for bid in made:
         limit = bid.choice.limit
@@ -123,6 +132,8 @@ def bids_table(what: What, made: Sequence[Bid]) -> Table:
                     estimate(bought.mean_spent, limit.confidence),
                     Missing("beyond what was seen") if bought.cost_per_verdict is None else bought.cost_per_verdict,
                 ]
+        if room_bytes is not None:
+            row.append(Missing("no limit") if bid.choice.set_to is None else int(room_bytes // bid.choice.set_to))
         rows.append(tuple(row))
     return Table(f"{what.value}_targets", "The limit that each target needs", tuple(columns), tuple(rows))
 
