@@ -268,14 +268,19 @@ class _Survey:
     backwards: bool
 
 
+_SAMPLE = 1000
+
+
 def _survey(asked: _Asked, metrics: Sequence[Metric]) -> _Survey:
     names = list(dict.fromkeys(asked.sets))
-    sample = asked.fetch(
-        asked.chosen([f"{asked.expression(name)} AS s{at}" for at, name in enumerate(names)]) + " LIMIT 1"
-    )
+    sampled = asked.chosen([f"{asked.expression(name)} AS s{at}" for at, name in enumerate(names)])
+    sample = asked.fetch(f"{sampled} LIMIT {_SAMPLE}")
     if not sample.num_rows:
         return _Survey(0, {}, set(), False)
-    values = list(sample.to_pylist()[0].values())
+    # What differs among a few records already need not be looked at in all of them.
+    seen = {name: set(column.to_pylist()) for name, column in zip(names, sample.columns, strict=True)}
+    names = [name for name in names if len(seen[name]) == 1]
+    values = [next(iter(seen[name])) for name in names]
     columns = sorted({metric.column for metric in metrics})
     counts = [f"count(CASE WHEN {asked.expression(name)} IS DISTINCT FROM ? THEN 1 END)" for name in names]
     counts += [f"count({column})" for column in columns]
@@ -317,26 +322,28 @@ def _reduce(asked: _Asked, survey: _Survey, metrics: Sequence[Metric]) -> dict[t
     cells: dict[tuple[str, ...], Cell] = {}
     places: list[tuple[Cell, tuple[str, ...]]] = []
     facts = [table.column(name).to_pylist() for name in ("ending", "code", "n", "first_ns", "last_ns", "backwards")]
-    sets = [_texts(table.column(f"g{at}"), "") for at, _ in varying]
+    digests = [_texts(table.column(f"g{at}"), "") for at, _ in varying if at == 0]
+    sets = [(name, _texts(table.column(f"g{at}"), "")) for at, name in varying if at]
+    # What is the same everywhere is one set for all cells: nobody may change it.
     same = {name: {survey.same[name]} for name in asked.sets[1:] if name in survey.same}
     kernels = {survey.same.get(_DIGEST, "")} - {""}
-    for row, (key, unit) in enumerate(_keys_and_units(asked, table)):
+    told = zip(_keys_and_units(asked, table), *facts, strict=True)
+    for row, ((key, unit), ending, code, count, first, last, backwards) in enumerate(told):
         cell = cells.get(key)
         if cell is None:
-            # What is the same everywhere is one set for all cells: nobody may change it.
-            guarded = {name: same[name] if name in same else set[str]() for name in asked.sets[1:]}
-            cell = cells[key] = Cell(key, guarded=guarded, kernels=kernels.copy())
-        ending, code, count, first, last, backwards = (fact[row] for fact in facts)
+            cell = cells[key] = Cell(key, guarded=same.copy(), kernels=kernels.copy())
+            for name, _ in sets:
+                cell.guarded[name] = set()
         cell.runs += count
         cell.ends[ending if ending is not None else f"exit {'?' if code is None else code}"] += count
         cell.backwards += backwards
         if first is not None:
             cell.first_ns = first if cell.first_ns is None else min(first, cell.first_ns)
             cell.last_ns = last if cell.last_ns is None else max(last, cell.last_ns)
-        for (at, name), values in zip(varying, sets, strict=True):
-            if at:
-                cell.guarded[name].add(values[row])
-            elif values[row]:
+        for name, values in sets:
+            cell.guarded[name].add(values[row])
+        for values in digests:
+            if values[row]:
                 cell.kernels.add(values[row])
         places.append((cell, unit))
     for at, metric in enumerate(metrics):

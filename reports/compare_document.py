@@ -67,16 +67,17 @@ def _table(key: str, title: str, rows: Sequence[Compared]) -> Table:
         Column("ratio", "ratio", "ratio", "ratio"),
         Column("n", "n", None, "n"),
         Column("finding", "finding", None, "verdict"),
-        Column("level", "where the noise is", None, "more_runs"),
     ]
+    levels = [level_text(one) for one in rows]
+    if any(levels):
+        columns.append(Column("level", "where the noise is", None, "more_runs"))
     body: list[list[Entry]] = []
-    for one in rows:
+    for one, level in zip(rows, levels, strict=True):
         medians: list[Entry] = []
         for unit in sorted(units):
             medians += [one.base, one.head] if unit == one.metric.unit else ["", ""]
-        body.append(
-            [*one.case, one.metric.name, *medians, ratio_of(one), one.counts, finding_text(one), level_text(one)]
-        )
+        said = [finding_text(one), level] if any(levels) else [finding_text(one)]
+        body.append([*one.case, one.metric.name, *medians, ratio_of(one), one.counts, *said])
     marked = {at: _MARKS[one.finding] for at, one in enumerate(rows) if one.finding in _MARKS}
     return Table(key, title, columns, body, lead=LEAD, marked=marked)
 

@@ -2,7 +2,8 @@
 
 A million records in Parquet (PROOFCOST_BENCH_RECORDS, default 10^6; 10^7 is asked for as well and takes minutes), made
 by pyarrow with the columns and figures of a real bench. Every way runs in a process of its own, in turn, and is timed
-there without start-up and imports; `bare` is SQL that a person would write for the same groups, fetched as Arrow.
+there without start-up and imports. `bare` is SQL that a person would write for the same groups, fetched as Arrow; that
+with checks also asks of each group whether it holds unlike things (host class, threads, digests), as the matrix does.
 Wall time is compared, as people wait for it; CPU time stands beside it, which other load disturbs less.
 """
 
@@ -140,8 +141,14 @@ BARE_COMPARE = f"""
 SELECT kernel, phase, {KEY}, coalesce(plan, session), host, boot, block, build, verdict, count(*),
     {", ".join(f"list({name})" for name in FIGURES)}
 FROM records WHERE kernel IN ('kernel0', 'kernel1') AND NOT coalesce(warmup, false) GROUP BY ALL"""
+CHECKED = ("host_class", "threads", "sandbox", "counters", "metric_definitions", "config_sha256", "input_sha256",
+           "source", "kernel_sha256", "expected")  # fmt: skip
+BARE_CHECKED = BARE_MATRIX.replace(
+    "count(*),", "count(*), " + ", ".join(f"min({name}), max({name}), count({name})" for name in CHECKED) + ","
+)
 MATRIX_WAYS = {
     "bare": ("", f'data.connection.sql("""{BARE_MATRIX}""").to_arrow_table()'),
+    "bare, checked": ("", f'data.connection.sql("""{BARE_CHECKED}""").to_arrow_table()'),
     "the matrix": (
         "from proofcost.reports.kernels import grid_of\nfrom proofcost.reports.asked import Asked",
         "grid_of(Asked(data, parse([])), 'wall')",
