@@ -12,7 +12,7 @@ from proofcost.harness.columns import Row
 from proofcost.reports.plan import made, page
 from proofcost.reports.plan.asked import read
 from proofcost.reports.plan.evidence import PlanError
-from proofcost.reports.plan.fleet import _work_before, month
+from proofcost.reports.plan.fleet import _work_before, month, pool
 from proofcost.reports.plan.made import Plan
 from proofcost.reports.plan.suite_for import ladder
 from proofcost.reports.plan.what_if import Outcome
@@ -89,6 +89,28 @@ class TestHost:
         assert plan.host.solved == pytest.approx(0.75)
         assert plan.host.cost_per_1000 == pytest.approx(2 / (plan.host.per_hour * 0.75) * 1000)
 
+    def test_who_timed_out_earlier_takes_all_of_a_longer_limit(self, tmp_path: Path) -> None:
+        late = row(999, outcome="timed_out", cause="time_limit", exit_code=None, wall_command=60 * S,
+                   time_limit_ns=60 * S)  # fmt: skip
+        plan = plan_of(store(tmp_path, [*alike(399), late]), *HOST, "sandbox.time=410s")
+        assert plan.host is not None
+        assert plan.host.service_s == pytest.approx((399 * 10 + 410) / 400), "nobody knows how much more it needed"
+        assert plan.host.solved == pytest.approx(399 / 400)
+
+    def test_kernels_that_are_left_out_take_no_time_and_no_memory(self, tmp_path: Path) -> None:
+        rows = []
+        for at in range(60):
+            for phase, kernel, wall, peak in (
+                ("build", None, 2 * S, GB), ("checker", "a", 3 * S, 2 * GB), ("checker", "b", 4 * S, 5 * GB),
+                ("whole", None, 10 * S, 6 * GB),
+            ):  # fmt: skip
+                name = f"r{at}-{phase}-{kernel}"
+                rows.append(row(at, record=name, phase=phase, kernel=kernel, wall_command=wall, memory_peak_tree=peak))
+        both = plan_of(store(tmp_path, rows))
+        assert (set(both.verdicts.wall_ns), set(both.verdicts.memory_bytes)) == ({10e9}, {6e9})
+        only = plan_of(tmp_path, 'kernels=["a"]')
+        assert (set(only.verdicts.wall_ns), set(only.verdicts.memory_bytes)) == ({6e9}, {2e9})
+
     def test_a_host_smaller_than_any_verdict_is_refused(self, tmp_path: Path) -> None:
         folder = store(tmp_path, alike(400))
         with pytest.raises(
@@ -150,6 +172,8 @@ class TestContention:
         assert (plan.host.count, plan.host.concurrency.binding) == (3, Binding.EFFICIENCY)
         assert plan.host.efficiency == pytest.approx(1 / 1.1)
         assert plan.host.service_s == pytest.approx(11)
+        assert plan.work is not None
+        assert set(pool(plan.host, plan.work).service_s.round(6).tolist()) == {11.0}, "in the fleet as well"
         loose = plan_of(tmp_path, *HOST, "host.efficiency=70%")
         assert loose.host is not None
         assert (loose.host.count, loose.host.concurrency.binding) == (8, Binding.MEMORY)
@@ -304,10 +328,9 @@ class TestWhatIf:
         )
 
     def test_without_one_kernel_a_verdict_takes_less(self, plan: Plan) -> None:
-        """lean4lean takes 30 % of the wall: without it the same work fits on fewer, or waits less."""
-        found = self.of(plan, "without lean4lean")
-        assert found.hosts is not None
-        assert found.hosts <= 2
+        """lean4lean takes 30 % of the wall: without it the same work fits on one host."""
+        found, whole = self.of(plan, "without lean4lean"), plan.stream
+        assert (found.hosts, whole.hosts if whole else None) == (1, 2)
         document = page.document(plan)
         table = next(one for one in document.tables() if one.key == "what_if")
         assert [cells[0] for cells in table.rows][:2] == ["as planned", "twice the load"]
