@@ -35,9 +35,7 @@ MOST_POINTS = 2000
 """Of a curve that is drawn; more are thinned out, the ends kept."""
 MOST_SIZED = 6
 """Checkers and classes whose limits by size are told."""
-PAGE_CACHE = (
-    "A peak by cgroup counts page cache, which a limit takes away first: what is told here is enough, and less may be."
-)
+PAGE_CACHE = "Peaks by cgroup count page cache, which a limit takes away first: less may do."
 WIDE = 20
 """Of the largest amount to the smallest: beyond, the axis is logarithmic."""
 TAIL_TO = 4.0
