@@ -249,3 +249,9 @@ def test_the_database_bins_as_we_do(tmp_path: Path) -> None:
     assert differing <= 2
     assert math.isclose(ours.log_mean(), theirs.log_mean(), abs_tol=1e-4)
     assert theirs.floats().size == 500
+
+
+def test_the_database_draws_nothing_on_stdout(tmp_path: Path) -> None:
+    parquet.write(tmp_path / "x.0.parquet", parquet.table_of([run("a", "x", record="1")]))
+    connection = open_data([tmp_path]).connection
+    assert connection.execute("SELECT current_setting('enable_progress_bar')").fetchall() == [(False,)]

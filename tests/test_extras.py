@@ -45,6 +45,10 @@ def test_these_are_the_extras_that_there_are() -> None:
         assert sorted(modules.get(name, name) for name in names) == sorted(known)
 
 
+def test_the_list_of_commands_says_what_their_modules_say() -> None:
+    assert cli.build_parser(listed=True).format_help() == cli.build_parser().format_help()
+
+
 @pytest.mark.parametrize("words", [[], *([name] for name in cli._COMMANDS)], ids=lambda words: " ".join(words) or "all")
 def test_help_needs_the_base_install_only(words: list[str], tmp_path: Path) -> None:
     done = without((*BENCH, *REPORTS), *words, "--help", folder=tmp_path)
