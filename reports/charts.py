@@ -183,7 +183,7 @@ def scatter(
     unit: str = "ns",
     limit: float | None = None,
 ) -> None:
-    """Two kernels on the same problems, both axes logarithmic and alike. None: did not end; it stands on the rail.
+    """Two kernels on the same problems, both axes logarithmic and alike. None: not solved; it stands on the rail.
 
     Below the diagonal the second kernel is cheaper. Factors of 2 and 10 are thin lines.
     """
@@ -206,7 +206,7 @@ def scatter(
     axes.plot([rail] * len(second), second, marker=">", color=VERMILLION, clip_on=False, **style)  # type: ignore[arg-type]
     if neither:
         axes.plot([rail], [rail], marker="X", color=VERMILLION, linestyle="none", markersize=6, clip_on=False)
-        axes.annotate(f"{neither} ended in neither", (rail, rail), (-6, 6), textcoords="offset points", ha="right",
+        axes.annotate(f"{neither} solved by neither", (rail, rail), (-6, 6), textcoords="offset points", ha="right",
                       fontsize=8)  # fmt: skip
     cost_axis(axes, "x", unit, names[0], [low, rail])
     cost_axis(axes, "y", unit, names[1], [low, rail])
@@ -214,7 +214,7 @@ def scatter(
     axes.set_ylim(low, rail)
     axes.axhline(rail, color=VERMILLION, linewidth=0.8, linestyle=(0, (4, 3)))
     axes.axvline(rail, color=VERMILLION, linewidth=0.8, linestyle=(0, (4, 3)))
-    axes.text(low, rail, " did not end", va="bottom", fontsize=8)
+    axes.text(low, rail, " not solved", va="bottom", fontsize=8)
     axes.set_aspect("equal")
 
 

@@ -90,6 +90,14 @@ def test_a_time_out_whose_wall_is_not_known_is_at_least_its_limit(tmp_path: Path
     assert cell.censored["wall"] == [7 * MS]
 
 
+@pytest.mark.parametrize(("wall_ms", "ending"), [(50, "time_limit"), (25, "time_limit"), (24.9, TOO_EARLY)])
+def test_a_time_out_before_half_of_its_limit_is_none(tmp_path: Path, wall_ms: float, ending: str) -> None:
+    rows = [run("a", "x", wall_ms, outcome="timed_out", cause="time_limit", time_limit_ns=50 * MS, verdict=None)]
+    (cell,) = read_rows(tmp_path, rows)
+    assert cell.ends == {ending: 1}
+    assert ("wall" in cell.censored) == (ending == "time_limit")
+
+
 @pytest.mark.parametrize(
     ("more", "taken"),
     [

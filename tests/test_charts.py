@@ -99,7 +99,7 @@ def test_what_did_not_end_stands_on_the_rail_beyond_all_values() -> None:
     rail = made.get_xlim()[1]
     assert rail > 10e9
     assert [5e9] in [list(line.get_xdata()) for line in made.lines if list(line.get_ydata()) == [rail]]
-    assert "1 ended in neither" in [text.get_text() for text in made.texts]
+    assert "1 solved by neither" in [text.get_text() for text in made.texts]
 
 
 def test_a_change_is_marked_between_its_points_with_its_ratio() -> None:
