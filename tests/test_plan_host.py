@@ -240,6 +240,28 @@ class TestFleet:
         assert trace.stream.hosts == 1
         assert trace.stream.stream.rate_per_s * 3600 == pytest.approx(1000 / 48, rel=0.05)
 
+    def test_a_fleet_that_no_simulation_settles_is_sized_by_formula_and_says_so(self, tmp_path: Path) -> None:
+        folder = store(tmp_path, alike(400))
+        # 5,000 sandboxes' worth of work: 20 times what one takes would be 100,000 verdicts a replication.
+        plan = plan_of(folder, *HOST, "fleet.rate=500/s", "fleet.wait=p95=1s")
+        assert plan.stream is not None
+        assert plan.stream.unsettled
+        assert plan.stream.hosts == plan.stream.bracket.formula
+        assert "(by formula: simulations do not settle)" in page.document(plan).answer
+        calm = plan_of(folder, *HOST, "fleet.rate=0.5/s", "fleet.wait=p95=1s")
+        assert calm.stream is not None
+        assert not calm.stream.unsettled
+
+    def test_a_trace_needs_moments(self, tmp_path: Path) -> None:
+        for name, start, said in (("a", None, "0 records tell when they began"), ("b", S, "began at one moment")):
+            folder = store(tmp_path / name, [one | {"started_ns": start} for one in spread(100)])
+            with pytest.raises(PlanError, match=said):
+                plan_of(folder, *HOST, "fleet.trace=true")
+
+    def test_verdicts_without_times_give_no_fleet(self, tmp_path: Path) -> None:
+        plan = plan_of(store(tmp_path, [row(at, wall_command=-5) for at in range(30)]), *HOST, "fleet.rate=4/h")
+        assert plan.missing[-1] == "no fleet: no verdict tells its time"
+
     def test_too_few_verdicts_give_no_fleet(self, tmp_path: Path) -> None:
         plan = plan_of(store(tmp_path, alike(5)), *HOST, "fleet.rate=4/h")
         assert plan.stream is None

@@ -37,7 +37,7 @@ def rate_per_s(text: str) -> float:
         raise ValueError("not a rate; write for example 400/h (s, min, h, d, week or month)")
     value = float(match[1]) / _SPAN_S[match[2]]
     if not 1e-9 < value < 1e6:
-        raise ValueError("no fleet sees such a rate: it must lie above 0 and below a million a second")
+        raise ValueError("no fleet sees such a rate: it lies between one in thirty years and a million a second")
     return value
 
 

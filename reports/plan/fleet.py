@@ -85,7 +85,9 @@ def stream(load: Load, verdicts: Verdicts, service_s: float, factor: float = 1.0
 
 def _of_trace(verdicts: Verdicts, factor: float) -> Stream:
     times = np.sort(verdicts.started_ns[verdicts.started_ns > 0]) / 1e9
-    if times.size < LEAST_VERDICTS or times[-1] <= times[0]:
+    if times.size and times[-1] <= times[0]:
+        raise PlanError(f"fleet.trace: all {times.size} records began at one moment; give a rate instead (fleet.rate)")
+    if times.size < LEAST_VERDICTS:
         raise PlanError(f"fleet.trace: {times.size} records tell when they began; at least {LEAST_VERDICTS} are needed")
     since = times - times[0]
     rate = times.size / float(since[-1]) * factor
@@ -136,7 +138,8 @@ class StreamPlan:
     cost_per_1000: float | None
     """Of 1,000 solved ones."""
     unsettled: bool
-    """Replications were too short for so busy a fleet to settle: waits are lower bounds."""
+    """Replications were too short for so busy, or so large, a fleet to settle: their waits are lower bounds, and the
+    number of hosts is the formula's where that is larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,19 +196,25 @@ def plan_stream(
     mean = float(records.service_s.mean())
     made = _simulated(asked, load, plan, records, stream(load, verdicts, mean, factor))
     for _ in range(3):
-        needed = settling(made.stream.rate_per_s * mean / (made.hosts * plan.count))
-        count = made.stream.count
+        needed, count = settling(made, mean, plan.count), made.stream.count
         if count is None or count >= min(needed, most_jobs):
             break
         least = math.ceil(min(needed, most_jobs))
         made = _simulated(asked, load, plan, records, stream(load, verdicts, mean, factor, least))
-    needed = settling(made.stream.rate_per_s * mean / (made.hosts * plan.count))
-    return replace(made, unsettled=made.stream.count is not None and made.stream.count < needed)
+    unsettled = made.stream.count is not None and made.stream.count < settling(made, mean, plan.count)
+    formula = made.bracket.formula
+    if unsettled and load.hosts is None and formula is not None and formula > made.hosts:
+        # What does not settle in a simulation shows too little waiting; the formulas are of the steady state.
+        made = _simulated(asked, replace(load, hosts=formula), plan, records, made.stream)
+        made = replace(made, given=False)
+    return replace(made, unsettled=unsettled)
 
 
-def settling(used: float) -> float:
-    """Verdicts that a replication needs at this use of a fleet, whatever its size; infinite from 1 on."""
-    return RELAXATIONS * used / (1 - math.sqrt(used)) ** 2 if used < 1 else math.inf
+def settling(made: StreamPlan, service_s: float, sandboxes: int) -> float:
+    """Verdicts that a replication needs for the fleet to forget that it began empty; infinite where it never does."""
+    load = made.stream.rate_per_s * service_s
+    used = load / (made.hosts * sandboxes)
+    return max(SERVICE_TIMES * load, RELAXATIONS * used / (1 - math.sqrt(used)) ** 2) if used < 1 else math.inf
 
 
 def _simulated(asked: Asked, load: Load, plan: HostPlan, records: Jobs, found: Stream) -> StreamPlan:

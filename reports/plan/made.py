@@ -85,6 +85,8 @@ def make(data: Data, where: Where, asked: Asked, with_alternatives: bool = True)
         host = plan_host(asked, asked.host, sandbox, memory, work, contention) if verdicts.count else None
         if asked.load is not None and host is None:
             no_fleet = "no fleet without a memory limit: measure memory, or give one (sandbox.memory)"
+            if not verdicts.count:
+                no_fleet = "no fleet: no verdict tells its time"
     if asked.load is not None and host is not None and work is not None:
         try:
             if asked.load.batch is not None:

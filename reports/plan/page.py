@@ -84,7 +84,8 @@ def _fleet(plan: Plan) -> list[str]:
     price = host.host.price
     if plan.stream is not None and load is not None:
         stream, wait = plan.stream, plan.stream.estimate.wait_quantile_s
-        kept = wait.high <= load.wait_s
+        formula = stream.bracket.formula
+        kept = wait.high <= load.wait_s and not (stream.unsettled and (formula is None or formula > stream.hosts))
         hosts = plural(stream.hosts, "host")
         p = f"{100 * load.quantile:g} of 100 verdicts"
         rate = f"{words.number(stream.stream.rate_per_s * 3600)} an hour"
@@ -92,6 +93,8 @@ def _fleet(plan: Plan) -> list[str]:
             told = f"with {hosts} {p} wait no longer than {words.span(load.wait_s)} at {rate}"
         else:
             told = f"with {hosts} it is not sure that {p} wait no longer than {words.span(load.wait_s)} at {rate}"
+        if stream.unsettled:
+            told += " (by formula: simulations do not settle)"
         cost, hosts_count = stream.cost_per_1000, stream.hosts
     elif plan.batch is not None and load is not None:
         batch = plan.batch

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from proofcost.reports.plan.made import Plan
 
 
-UNSETTLED = "So busy a fleet does not settle within the longest simulation: waits are lower bounds. Take a host more."
+UNSETTLED = (
+    "So busy, or so large, a fleet does not settle within the longest simulation: its waits are lower bounds, and the "
+    "number of hosts is the formula's, of a steady state."
+)
 
 
 def fleet_section(plan: Plan) -> Section:

@@ -27,7 +27,7 @@ def span_ns(ns: float) -> str:
 
 def number(value: float) -> str:
     """With three digits, never as a power of ten: `9,000`."""
-    return figure_text(float(value), "ratio")
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def percent(share: float) -> str:
