@@ -197,15 +197,18 @@ def write(path: str, text: str) -> None:
 
 
 def is_root_owned(path: str) -> bool:
-    """Whether a file and every folder above it belong to root and nobody else may write there."""
-    path = os.path.realpath(path)
+    """Whether a file and every folder above it belong to root and nobody else may change which file that is.
+
+    Where everybody may write but (by the sticky bit, as in /tmp) change only what is his, root's stays root's.
+    """
+    path, allowed = os.path.realpath(path), 0
     while True:
         info = os.stat(path)
-        if info.st_uid != 0 or info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        if info.st_uid != 0 or (info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not info.st_mode & allowed):
             return False
         if path == "/":
             return True
-        path = os.path.dirname(path)
+        path, allowed = os.path.dirname(path), stat.S_ISVTX
 
 
 def choose_interpreter() -> str:

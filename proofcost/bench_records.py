@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from proofcost.bench_suites import sessions
+from proofcost.extras import how
 from proofcost.harness.described import DescriptionError
 from proofcost.harness.merged import Record, start_order
 
@@ -29,7 +30,7 @@ def _moved(place: str, session: str) -> Iterator[Record]:
     except ModuleNotFoundError as error:
         raise DescriptionError(
             f"{place}: records of this store were moved into Parquet files, and {error.name}, which reads them, is not "
-            "here: pip install 'proofcost[reports]'"
+            f"here: {how('reports')}"
         ) from None
     for file in parquet.files(Path(place)):
         table = pq.read_table(file, columns=["events"], filters=[("session", "=", session)], partitioning=None)

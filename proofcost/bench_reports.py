@@ -10,6 +10,7 @@ from rich.text import Text
 
 from proofcost.bench_suites import sessions
 from proofcost.bench_suites.series import Series
+from proofcost.extras import how
 from proofcost.harness.merged import Record, text_at
 from proofcost.reports import bench_table, calibration, contention, counted_table
 from proofcost.reports.bench_cells import MEMORY, WALL
@@ -112,4 +113,4 @@ def _growth(
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("proofcost"):
             raise
-        console.print(Text(f"no exponents: {error.name} is not here: pip install 'proofcost[reports]'"))
+        console.print(Text(f"no exponents: {error.name} is not here: {how('reports')}"))

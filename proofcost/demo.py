@@ -39,9 +39,16 @@ def find(variable: str, name: str) -> str | None:
     return shutil.which(os.environ.get(variable) or name)
 
 
+def find_sandbox(name: str) -> str | None:
+    """A sandbox named by our variable or by the comparator's, else found on PATH; the real one behind our launcher."""
+    ours, judges = (f"{prefix}_{name.upper()}" for prefix in ("PROOFCOST", "COMPARATOR"))
+    found = find(ours if os.environ.get(ours) else judges, name)
+    return None if found is None else launchers.real_behind(found)
+
+
 def sandbox_arguments() -> list[str]:
     """The demo judge's arguments for the sandbox that is found: landrun, else bwrap, else none. Says which."""
-    landrun, bwrap = find("PROOFCOST_LANDRUN", "landrun"), find("PROOFCOST_BWRAP", "bwrap")
+    landrun, bwrap = find_sandbox("landrun"), find_sandbox("bwrap")
     if landrun:
         print(f"sandbox: landrun ({landrun})")
         return ["--landrun", landrun]

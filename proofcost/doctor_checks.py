@@ -221,7 +221,13 @@ def landrun(seen: Seen) -> Check:
     """The sandbox of the stock comparators, started once to write where it may not."""
     name, why = "landrun", "comparators run every build, export and kernel in it"
     if seen.landrun is None:
-        return Check(name, Status.NOTE, "not on PATH", why, "install landrun, or name it: COMPARATOR_LANDRUN=/path")
+        return Check(
+            name,
+            Status.NOTE,
+            "not on PATH",
+            why,
+            "install landrun, or name it: COMPARATOR_LANDRUN=/path",
+        )
     facts = _tool_facts(seen.landrun)
     said = _tool_text(seen.landrun)
     if seen.landrun_enforces.works is False:

@@ -6,13 +6,17 @@ import importlib.util
 import sys
 
 
+def how(extra: str) -> str:
+    """The command that installs an extra. No registry has the package yet: from a checkout."""
+    return f"pip install '.[{extra}]' in a checkout of proofcost"
+
+
 def need(extra: str, *modules: str) -> None:
     """Leave with one line and exit code 2 when a module of an extra is not installed."""
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     if missing:
         print(
-            f"proofcost: {', '.join(missing)} not installed; this command needs the extra `{extra}`: "
-            f"pip install 'proofcost[{extra}]'",
+            f"proofcost: {', '.join(missing)} not installed; this command needs the extra `{extra}`: {how(extra)}",
             file=sys.stderr,
         )
         raise SystemExit(2)

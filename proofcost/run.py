@@ -41,6 +41,7 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 USAGE = 2
 LABEL_MAX = 1024
+LEAST_MEMORY_BYTES = 1 << 20
 
 
 class UsageError(Exception):
@@ -242,6 +243,10 @@ def fill(plan: Plan, args: argparse.Namespace) -> None:
         plan.memory_limit_bytes = parse_quantity(
             args.memory, quantity.BYTE_UNITS, "--memory", "write for example --memory 8G"
         )
+        if plan.memory_limit_bytes < LEAST_MEMORY_BYTES:
+            raise UsageError(
+                f"--memory {args.memory!r}: {plan.memory_limit_bytes} bytes hold no program; write for example 8G"
+            )
     plan.store = chosen_store(args.store)
     plan.phase_understood, plan.phase_known_by = "whole", "run"
     plan.target = plan.argv

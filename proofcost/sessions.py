@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from proofcost.extras import how
 from proofcost.harness.merged import Record
 from proofcost.harness.reading import Store, read_named, read_newest
 
@@ -58,7 +59,7 @@ def _copies(path: str) -> Copies | None:
         return None
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        said = "sessions that were pruned to Parquet are left out: to read them, pip install 'proofcost[reports]'"
+        said = f"sessions that were pruned to Parquet are left out: to read them, {how('reports')}"
         print(f"proofcost: {said}", file=sys.stderr)
         return None
     from proofcost.reports.dataset import DataError

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from proofcost.harness.derive import SOLUTION_PHASES, calls_of, whole_of
+from proofcost.harness.derive import SOLUTION_PHASES, calls_of, judge_config, whole_of
 from proofcost.harness.judge_self import judge_self
 from proofcost.harness.merged import Measurement, Record, by_session, text_at
 from proofcost.harness.running import MeterState
@@ -140,7 +140,21 @@ def _judge(whole: Record, records: Sequence[Record], notes: Notes) -> list[Row]:
     alone = len(records) == 1
     rows = [_row(whole, notes, said=NO_CALLS if alone else None)]
     own = None if alone else _self_row(records, notes)
+    if (elsewhere := measured_elsewhere(whole, records)) is not None:
+        notes.legend["measurement command"] = (
+            f"the judge's configuration names one, {notes.text(elsewhere, 200)}; what it calls through that is none of "
+            "the calls above: its launcher keeps them in the store it was installed with"
+        )
     return rows if own is None else [*rows, own]
+
+
+def measured_elsewhere(whole: Record, records: Sequence[Record]) -> str | None:
+    """The measurement command of the judge's configuration, if none of the calls through it is in this session."""
+    command = (judge_config(whole) or {}).get("measurement_command")
+    program = command[0] if isinstance(command, list) and command else command
+    if not isinstance(program, str) or any(one.phase_known_by == "hook" for one in records):
+        return None
+    return program
 
 
 def _as_usual(record: Record) -> bool:

@@ -79,7 +79,7 @@ def test_what_is_missing_is_named(words: list[str], modules: tuple[str, ...], ex
     words = [str(tmp_path / "store") if word == "STORE" else word for word in words]
     done = without(modules, *words, folder=tmp_path)
     assert done.returncode == 2
-    assert f"proofcost[{extra}]" in done.stderr
+    assert f"pip install '.[{extra}]'" in done.stderr
     assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
 

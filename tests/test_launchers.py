@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -382,3 +383,19 @@ def test_run_leaves_no_launchers_behind(tmp_path: Path, wrap: Wrap) -> None:
     with running(run(wrap, "--timeout", "100ms", "--", "/bin/sleep", "9"), env={"TMPDIR": str(temporary)}) as started:
         assert started.wait(timeout=10) == -9
     assert list(temporary.iterdir()) == []
+
+
+def test_who_could_change_what_a_path_leads_to(as_root: None, tmp_path: Path) -> None:
+    """Below a sticky folder root's own stays root's; below one that all may change it does not, nor in it itself."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        outer = Path(folder)
+        inner = outer / "inner"
+        inner.mkdir()
+        seen = {}
+        for mode in (0o755, 0o1777, 0o777, 0o775):
+            outer.chmod(mode)
+            seen[mode] = (launchers.is_root_owned(str(inner)), launchers.is_root_owned(str(outer)))
+        assert seen == {0o755: (True, True), 0o1777: (True, False), 0o777: (False, False), 0o775: (False, False)}
+        outer.chmod(0o1777)
+        os.chown(inner, 10001, 10001)
+        assert not launchers.is_root_owned(str(inner))

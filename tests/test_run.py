@@ -166,6 +166,13 @@ def test_a_memory_limit_holds_or_nothing_is_started(as_root: None, tmp_path: Pat
     assert outcome(wrap)["cause"] == "memory_limit"
 
 
+def test_a_memory_limit_without_a_unit_is_asked_about(tmp_path: Path, wrap: Wrap) -> None:
+    ended = call(run(wrap, "--memory", "40", "--", "/bin/touch", str(tmp_path / "ran")), tmp_path / "s")
+    said = b"proofcost: --memory '40': 40 bytes hold no program; write for example 8G\n"
+    assert (ended.code, ended.stdout, ended.stderr) == (2, b"", said)
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_memory_limit_without_a_cgroup_starts_nothing(tmp_path: Path, wrap: Wrap) -> None:
     argv = run(wrap, "--cgroup", "off", "--memory", "64M", "--", "/bin/touch", str(tmp_path / "ran"))
     ended = call(argv, tmp_path / "s")

@@ -404,7 +404,7 @@ def test_a_missing_package_names_its_extra(tmp_path: Path, suffix: str, package:
     )
     done = subprocess.run([sys.executable, "-c", hide], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"pip install 'proofcost[{extra}]'" in done.stderr
+    assert f"pip install '.[{extra}]'" in done.stderr
     assert done.stderr.count("\n") == 1
 
 

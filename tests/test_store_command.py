@@ -104,7 +104,7 @@ def test_without_what_reads_parquet_one_line_says_what_to_install(store: Path) -
     for words in (["log"], ["show"]):
         done = ours(*words, "--store", store, hidden="pyarrow")
         assert done.returncode == 0
-        assert "pip install 'proofcost[reports]'" in done.stderr.splitlines()[0]
+        assert "pip install '.[reports]'" in done.stderr.splitlines()[0]
 
 
 def test_copies_that_cannot_be_read_are_one_line(store: Path) -> None:

@@ -127,6 +127,17 @@ def test_the_challenge_is_in_no_total() -> None:
     assert found.value == sum(v - 22 * 10**6 for v in (2200 * 10**6, 3400 * 10**6, 1262 * 10**6, 5000 * 10**6))
 
 
+@pytest.mark.parametrize("joined", [False, True])
+def test_calls_that_went_through_launchers_of_another_store_are_told_of(tmp_path: Path, joined: bool) -> None:
+    config = json.dumps({"measurement_command": ["/opt/launchers/phase"]})
+    whole = made.started("w", "whole", judge_config={"text": config})
+    call = made.started(
+        "c", phase={"known_by": "hook" if joined else "argv", "understood": "checker", "given": "checker"}
+    )
+    text = table_of(tmp_path, whole, made.finished("w"), call, made.finished("c"))
+    assert ("measurement command: the judge's configuration names one, /opt/launchers/phase;" in text) != joined
+
+
 def test_a_missing_figure_is_never_zero(tmp_path: Path) -> None:
     missing = made.figure(None, "bytes", "unavailable", "no cgroup: read-only hierarchy")
     both = {"memory_peak_tree": missing, "memory_peak_process": missing}
