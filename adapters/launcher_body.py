@@ -170,7 +170,8 @@ def restore_signals() -> None:
 
     ignored = 0
     try:
-        with open(f"/proc/{os.getppid()}/status", "rb") as status:
+        counts_as_we_do = os.readlink("/proc/self") == str(os.getpid())  # else its PID is a stranger
+        with open(f"/proc/{os.getppid()}/status" if counts_as_we_do else "", "rb") as status:
             ignored = int(status.read().split(b"SigIgn:")[1].split()[0], 16)
         both = 1 << _signal.SIGPIPE - 1 | 1 << _signal.SIGXFSZ - 1
         if ignored & both == both:  # as a Python has it for itself: its subprocess module gives both back

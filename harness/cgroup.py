@@ -134,7 +134,8 @@ class Group:
         while pids and time.monotonic_ns() < end:
             for pid in pids:
                 try:
-                    os.kill(pid, 9)
+                    if pid:  # 0: one that our pid namespace cannot see, and to `kill` our own process group
+                        os.kill(pid, 9)
                 except OSError:
                     continue
             time.sleep(_GRACE_STEP_S)

@@ -243,7 +243,8 @@ def memory(
             sampler.tree_peak_bytes, "bytes", method, SAMPLED, reason or "no memory controller"
         )
     else:
-        why = (reason or "no memory controller") + "; ended before the first sample"
+        unseen = "/proc showed none of its processes" if sampler.samples_count else "ended before the first sample"
+        why = f"{reason or 'no memory controller'}; {unseen}"
         figures["memory_peak_tree"] = unavailable("bytes", "cgroup memory peak", why)
     swap = None if usage is None else usage.swap_peak_bytes
     put(

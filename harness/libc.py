@@ -55,6 +55,7 @@ if AVAILABLE:
     _mmap = _Function(_ctypes.dlsym(_HANDLE, "mmap"))
     _munmap = _IntFunction(_ctypes.dlsym(_HANDLE, "munmap"))
     _tee = _Function(_ctypes.dlsym(_HANDLE, "tee"))
+    _send = _Function(_ctypes.dlsym(_HANDLE, "send"))
 
     class _Object(_ctypes._SimpleCData):  # type: ignore[type-arg]
         _type_ = "O"
@@ -140,6 +141,16 @@ def tee(source: int, target: int, size: int) -> int:
     if not AVAILABLE:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     return _check(_tee(_Long(source), _Long(target), _Long(size), _Long(0)))
+
+
+_MSG_DONTWAIT, _MSG_NOSIGNAL = 0x40, 0x4000
+
+
+def send_at_once(fd: int, data: bytes) -> int:
+    """Write to a socket what it takes without a wait; returns how much. Raises BlockingIOError when that is nothing."""
+    if not AVAILABLE:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    return _check(_send(_Long(fd), _Bytes(data), _Long(len(data)), _Long(_MSG_DONTWAIT | _MSG_NOSIGNAL)))
 
 
 _PROT_READ, _PROT_WRITE, _MAP_SHARED = 1, 2, 1

@@ -374,8 +374,11 @@ class Meter:
         passed on.
 
         Others may wake the command alone (cpulimit does), and we would sleep on and keep the caller waiting for ever.
-        So while we are stopped a process of ours looks whether the command still is, and wakes us.
+        So while we are stopped a process of ours looks whether the command still is, and wakes us; where /proc does
+        not tell that, we do not stop.
         """
+        if procfs.is_stopped(pid) is None:
+            return
         meter = os.getpid()
         waker = os.fork()
         if waker == 0:
@@ -670,7 +673,8 @@ def _wake(meter: int, command: int) -> None:
         except OSError:
             pass  # the loop below ends it as well
         while os.getppid() == meter:
-            if not procfs.is_stopped(command) and procfs.is_stopped(meter):
+            # Not known any more: it has ended, or /proc was taken away.
+            if not procfs.is_stopped(command) and procfs.is_stopped(meter) is not False:
                 os.kill(meter, signals.SIGCONT)
             time.sleep(WAKER_STEP_S)
     finally:

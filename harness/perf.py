@@ -231,7 +231,7 @@ def loses_counters(path: str, uid: int | None = None, gid: int | None = None) ->
             return False
     except OSError:
         return False
-    return procfs.status_field(os.getpid(), b"NoNewPrivs") != b"1"
+    return procfs.status_field("self", b"NoNewPrivs") != b"1"
 
 
 def parse_ring(data: bytes, exits: dict[int, int] | None = None) -> tuple[list[ExecStamp], int]:

@@ -1,4 +1,9 @@
-"""What /proc says of processes. Reads that fail give None (the process is gone, or hidden from us)."""
+"""What /proc says of processes. Reads that fail give None (the process is gone, or hidden from us).
+
+A pid is a number that our own pid namespace gives. /proc may be that of a namespace above it (`unshare --pid --fork`
+without `--mount-proc`) and count otherwise: what it calls by our number is a stranger there. Then each process is found
+by a pidfd, which /proc/self tells /proc's own number of, and each number that is read is translated back.
+"""
 
 import os
 
@@ -82,9 +87,79 @@ def pid_namespace() -> str | None:
         return None
 
 
+# Whose answer that is, and the answer: whether /proc counts as this process does.
+_counting = (0, True)
+
+
+def counts_as_we_do() -> bool:
+    """Whether /proc/PID is the process that has this pid for us (by chance, once in all pids, also where it is not)."""
+    global _counting
+    pid = os.getpid()
+    if _counting[0] != pid:
+        try:
+            _counting = (pid, os.readlink("/proc/self") == str(pid))
+        except OSError:  # no /proc, or one that does not show us
+            _counting = (pid, False)
+    return _counting[1]
+
+
+def folder_of(pid: int | str) -> str | None:
+    """The folder of one of our processes in /proc; None where that cannot be told. `self` is ours in every /proc."""
+    if pid == "self" or counts_as_we_do():
+        return f"/proc/{pid}"
+    if pid == os.getpid():
+        return "/proc/self"
+    try:
+        fd = os.pidfd_open(int(pid))
+    except (OSError, OverflowError):
+        return None
+    try:
+        number = number_after(read_file(f"/proc/self/fdinfo/{fd}", 1024) or b"", b"\nPid:")
+    finally:
+        os.close(fd)
+    return f"/proc/{number}" if number else None
+
+
+def our_number(number: int) -> int:
+    """The pid that we have for what /proc calls `number`: a relative of one of ours. 0 where we cannot see it."""
+    if counts_as_we_do():
+        return number
+    # From /proc's namespace down to each process's own, one number each: ours is at the depth of our own last one.
+    ours, theirs = (
+        (_field(read_file(f"/proc/{one}/status", 16384), b"NSpid") or b"").split() for one in ("self", number)
+    )
+    return int(theirs[len(ours) - 1]) if 0 < len(ours) <= len(theirs) else 0
+
+
+def read_of(pid: int | str, name: str, limit: int) -> bytes | None:
+    """Up to `limit` bytes of the file `name` in /proc's folder of a process."""
+    folder = folder_of(pid)
+    return None if folder is None else read_file(f"{folder}/{name}", limit)
+
+
+def link_of(pid: int | str, name: str) -> str | None:
+    """Where the link `name` in /proc's folder of a process leads."""
+    folder = folder_of(pid)
+    try:
+        return None if folder is None else os.readlink(f"{folder}/{name}")
+    except OSError:
+        return None
+
+
+def exists(pid: int) -> bool:
+    """Whether there is such a process in our pid namespace, whatever /proc says."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def _stat_fields(pid: int) -> list[bytes] | None:
     """Fields of /proc/PID/stat from `state` (index 0) on; the name, which may hold anything, is cut out."""
-    raw = read_file(f"/proc/{pid}/stat", 4096)
+    raw = read_of(pid, "stat", 4096)
     if raw is None:
         return None
     return raw[raw.rfind(b")") + 2 :].split()
@@ -96,16 +171,16 @@ def start_ticks(pid: int) -> int | None:
     return int(fields[19]) if fields and len(fields) > 19 else None
 
 
-def is_stopped(pid: int) -> bool:
-    """Whether the process is stopped by a signal or a tracer."""
+def is_stopped(pid: int) -> bool | None:
+    """Whether the process is stopped by a signal or a tracer; None where /proc does not tell."""
     fields = _stat_fields(pid)
-    return fields is not None and fields[0] in (b"T", b"t")
+    return fields[0] in (b"T", b"t") if fields else None
 
 
 def parent_and_start(pid: int) -> tuple[int, int] | None:
     """The parent's pid, and `start_ticks`, from one reading."""
     fields = _stat_fields(pid)
-    return (int(fields[1]), int(fields[19])) if fields and len(fields) > 19 else None
+    return (our_number(int(fields[1])), int(fields[19])) if fields and len(fields) > 19 else None
 
 
 def is_running(pid: int, ticks: int) -> bool:
@@ -116,13 +191,13 @@ def is_running(pid: int, ticks: int) -> bool:
 
 def name_of(pid: int) -> bytes | None:
     """The kernel's name of the process (at most 15 bytes)."""
-    raw = read_file(f"/proc/{pid}/comm", 64)
+    raw = read_of(pid, "comm", 64)
     return None if raw is None else raw.rstrip(b"\n")
 
 
 def command_line(pid: int) -> list[bytes] | None:
     """argv as the process shows it; None when unreadable, empty for a kernel thread or a zombie."""
-    raw = read_file(f"/proc/{pid}/cmdline", 1 << 22)
+    raw = read_of(pid, "cmdline", 1 << 22)
     if raw is None:
         return None
     return raw.split(b"\0")[:-1] if raw.endswith(b"\0") else [raw] if raw else []
@@ -130,12 +205,15 @@ def command_line(pid: int) -> list[bytes] | None:
 
 def status_of(pid: int | str) -> bytes | None:
     """/proc/PID/status."""
-    return read_file(f"/proc/{pid}/status", 16384)
+    return read_of(pid, "status", 16384)
 
 
 def status_field(pid: int | str, field: bytes) -> bytes | None:
-    """Value of one `Field:` line of /proc/PID/status; `pid` may be `self`, also where /proc counts otherwise."""
-    raw = status_of(pid)
+    """Value of one `Field:` line of /proc/PID/status; `pid` may be `self`."""
+    return _field(status_of(pid), field)
+
+
+def _field(raw: bytes | None, field: bytes) -> bytes | None:
     if raw is None:
         return None
     start = raw.find(b"\n" + field + b":")
@@ -174,15 +252,16 @@ def peak_resident_bytes(pid: int) -> int | None:
 def children_of(pid: int) -> list[int]:
     """Living children of all threads of a process (needs CONFIG_PROC_CHILDREN; empty without)."""
     found: list[int] = []
+    folder = folder_of(pid)
     try:
-        threads = os.listdir(f"/proc/{pid}/task")
+        threads = [] if folder is None else os.listdir(f"{folder}/task")
     except OSError:
         return found
     for thread in threads:
-        raw = read_file(f"/proc/{pid}/task/{thread}/children")
+        raw = read_file(f"{folder}/task/{thread}/children")
         if raw:
-            found.extend(int(child) for child in raw.split())
-    return found
+            found.extend(our_number(int(child)) for child in raw.split())
+    return [child for child in found if child]  # one that has just ended has no number any more
 
 
 def tree_of(pid: int, limit: int = 4096) -> list[int]:

@@ -9,6 +9,11 @@ leaves with the command's status.
 The reader goes away: the pipe is closed at once, so the command dies of SIGPIPE (or sees EPIPE) as without us, but for
 what it had written and we had not yet passed on (at most one pipe's capacity). Signals to the process group do not stop
 the passing on; SIGKILL does, and a command killed with its meter leaves its pipe, so that it ends.
+
+The command has ended: the meter still waits until its reader has taken what was in our pipe then, as the command itself
+would have waited; but not for a reader that takes nothing for PATIENCE_MS. That may be one who waits for us to end,
+while something that outlived the command keeps both pipes full. Then the tap gets what is left in our pipe, the meter
+its report, and the reader all of it whenever it reads. So no write of ours may wait.
 """
 
 import errno
@@ -31,8 +36,14 @@ CHUNK_BYTES = 1 << 20
 _PLAIN_BYTES = 1 << 16
 # linux/fcntl.h
 _SET_PIPE_SIZE, _GET_PIPE_SIZE = 1031, 1032
+# linux/splice.h
+_SPLICE_NONBLOCK = 2
+# What a pipe or a socket that polls as writable takes without a wait (PIPE_BUF).
+_SURE_BYTES = 4096
 # How often a wait for the last bytes looks whether the caller wants us to end.
 _LOOK_MS = 50
+# How long the meter waits, after the command's end, for a reader that takes nothing.
+PATIENCE_MS = 1000
 
 ENDED, OPEN, NO_READER, FAILED, UNKNOWN = "ended", "open", "no_reader", "failed", "unknown"
 
@@ -177,9 +188,13 @@ def _pipe_size(fd: int) -> int | None:
 
 
 class _Passing:
-    """The process that passes on."""
+    """The process that passes on. What it holds, in order: `_held`, then what waits in the pipe `_source`. Of these the
+    tap has had the first `_tapped` bytes; of the first `_owed` some may be the command's, once it has ended."""
 
-    __slots__ = ("_control", "_copy", "_errno", "_passed", "_plain", "_report", "_source", "_tap", "_teeing")
+    __slots__ = (
+        "_control", "_copy", "_errno", "_held", "_look", "_owed", "_passed", "_plain", "_report", "_room", "_sink",
+        "_sink_kind", "_source", "_tap", "_tapped", "_teeing",
+    )  # fmt: skip
 
     def __init__(self, source: int, control: int, report: int, copy: tuple[int, int], tap: Tap) -> None:
         self._source = source
@@ -188,9 +203,14 @@ class _Passing:
         self._copy = copy
         self._tap = tap
         self._passed = 0
-        self._plain = False  # the sink takes no splice (a file opened for appending, some devices)
+        self._plain = False  # the sink takes no splice that does not wait, or none (a file opened for appending)
         self._teeing = True
         self._errno: int | None = None
+        self._held = memoryview(b"")
+        self._tapped = 0
+        self._owed: int | None = None
+        self._sink, self._sink_kind = STDOUT, 0
+        self._look, self._room = select.poll(), select.poll()
 
     def run(self) -> "NoReturn":
         """Never returns, and nothing that is raised in it reaches the meter's code."""
@@ -198,6 +218,7 @@ class _Passing:
             state = FAILED
             try:
                 self._keep_only_ours()
+                self._open_sink()
                 state = self._loop()
             except BaseException as error:  # noqa: BLE001  # this process has nobody to tell but the meter
                 self._errno = error.errno if isinstance(error, OSError) else errno.EINVAL
@@ -217,85 +238,142 @@ class _Passing:
                 except OSError:
                     continue  # that of the listing itself
 
+    def _open_sink(self) -> None:
+        self._sink_kind = stat.S_IFMT(os.fstat(STDOUT).st_mode)
+        self._plain = self._sink_kind == stat.S_IFSOCK
+        if os.isatty(STDOUT):
+            self._plain = True
+            try:  # what polls as writable may take a single byte; the caller's own descriptor must stay one that waits
+                self._sink = os.open("/proc/self/fd/1", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+            except OSError:
+                pass
+
     def _loop(self) -> str:
-        look = select.poll()
-        look.register(self._source, select.POLLIN)
-        look.register(STDOUT, 0)  # errors alone: the last reader went away
-        look.register(self._control, 0)
-        command_ended = said = False
+        self._look.register(self._source, select.POLLIN)
+        self._look.register(STDOUT, 0)  # errors alone: the last reader went away
+        self._look.register(self._control, 0)
+        self._room.register(STDOUT, select.POLLOUT)
+        self._room.register(self._control, 0)
         while True:
-            events = dict(look.poll(0 if command_ended and not said else None))
+            held = bool(self._held or self._tapped)
+            events = dict(self._look.poll(0 if held or self._meter_waits() else None))
             if events.get(STDOUT, 0) & select.POLLERR:
                 return NO_READER
             if self._control in events:
-                look.unregister(self._control)
-                command_ended = True
-            if self._source in events:
+                self._command_ended()
+            if held or self._source in events:
                 try:
                     if not self._move():
                         return ENDED
                 except OSError as error:
                     self._errno = error.errno
                     return NO_READER if error.errno == errno.EPIPE else FAILED
-            elif command_ended and not said:
+                if self._meter_waits() and (self._owed or 0) <= 0 and self._rest() & select.POLLIN:
+                    self._say(OPEN)  # who still writes may never stop
+            elif self._meter_waits():
                 self._say(OPEN)  # all that the command wrote is out; something else still holds its end
-                said = True
+
+    def _command_ended(self) -> None:
+        self._look.unregister(self._control)
+        self._room.unregister(self._control)
+        self._owed = len(self._held) + self._capacity()
+
+    def _meter_waits(self) -> bool:
+        return self._owed is not None and self._report >= 0
+
+    def _capacity(self) -> int:
+        return fcntl.fcntl(self._source, _GET_PIPE_SIZE)
+
+    def _rest(self) -> int:
+        """What our pipe has to say now: POLLIN for more, POLLHUP where nobody holds its other end."""
+        look = select.poll()
+        look.register(self._source, select.POLLIN)
+        return dict(look.poll(0)).get(self._source, 0)
 
     def _move(self) -> int:
-        """Pass on what is there. Returns how much that was, 0 at the end. Raises OSError when the sink fails."""
-        if not self._tap.active:
-            return self._out(CHUNK_BYTES)
+        """Pass on some of what is there. Returns how much that was, 0 at the end. Raises OSError: the sink failed."""
+        if self._tap.active and not self._tapped:
+            self._feed_tap()
+            if not self._tapped:
+                return 0
+        count = self._tapped if self._tap.active else CHUNK_BYTES
+        while True:
+            try:
+                moved = self._out(count)
+            except BlockingIOError:
+                self._wait_for_room()
+            else:
+                break
+        self._passed += moved
+        self._tapped = max(0, self._tapped - moved)
+        if self._owed is not None:
+            self._owed -= moved
+        return moved
+
+    def _feed_tap(self) -> None:
+        """Give the tap what waits in the pipe; nothing at the end."""
         if self._teeing:
             try:
-                count = libc.tee(self._source, self._copy[1], CHUNK_BYTES)
+                self._tapped = libc.tee(self._source, self._copy[1], CHUNK_BYTES)
             except OSError:
                 self._teeing = False
             else:
-                rest = count
-                while rest > 0:
-                    rest -= self._out(rest)
-                if count:
-                    self._tap.take_pipe(self._copy[0], count)
-                return count
+                if self._tapped:
+                    self._tap.take_pipe(self._copy[0], self._tapped)
+                return
         data = os.read(self._source, _PLAIN_BYTES)
-        self._write(data)
+        self._held, self._tapped = memoryview(data), len(data)
         self._tap.take(data)
-        return len(data)
 
     def _out(self, count: int) -> int:
-        """Move up to `count` bytes to the sink; 0 at the end."""
-        if not self._plain:
+        """Move up to `count` bytes to the sink; 0 at the end. Raises BlockingIOError when it takes nothing now."""
+        if not self._held and not self._plain:
             try:
-                moved = os.splice(self._source, STDOUT, count)
-                self._passed += moved
-                return moved
-            except BlockingIOError:
-                self._wait_for_room()
-                return self._out(count)
+                return os.splice(self._source, STDOUT, count, flags=_SPLICE_NONBLOCK)
             except OSError as error:
                 if error.errno != errno.EINVAL:
                     raise
                 self._plain = True
-        data = os.read(self._source, min(count, _PLAIN_BYTES))
-        self._write(data)
-        return len(data)
+        if not self._held:
+            self._held = memoryview(os.read(self._source, min(count, _PLAIN_BYTES)))
+            if not self._held:
+                return 0
+        written = self._write(self._held[:count])
+        self._held = self._held[written:]
+        return written
 
-    def _write(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            try:
-                written = os.write(STDOUT, rest)
-            except BlockingIOError:
-                self._wait_for_room()
-                continue
-            self._passed += written
-            rest = rest[written:]
+    def _write(self, data: memoryview) -> int:
+        if self._sink_kind == stat.S_IFSOCK and libc.AVAILABLE:
+            return libc.send_at_once(STDOUT, bytes(data[:_PLAIN_BYTES]))
+        if self._sink_kind != stat.S_IFREG:
+            look = select.poll()
+            look.register(STDOUT, select.POLLOUT)
+            if not look.poll(0):
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            data = data[:_SURE_BYTES]
+        return os.write(self._sink, data)
 
-    @staticmethod
-    def _wait_for_room() -> None:
-        look = select.poll()
-        look.register(STDOUT, select.POLLOUT)
-        look.poll()
+    def _wait_for_room(self) -> None:
+        """Until the sink takes something, or its reader is gone."""
+        while True:
+            waits = self._meter_waits()
+            events = dict(self._room.poll(PATIENCE_MS if waits else None))
+            if self._control in events:
+                self._command_ended()
+            elif events:
+                return
+            elif waits:
+                self._part()
+
+    def _part(self) -> None:
+        """Nobody reads: tell the meter, whose tap gets all that the command can have written. We stay."""
+        data = bytes(self._held)
+        if self._rest() & select.POLLIN:
+            data += os.read(self._source, self._capacity())
+        if self._tap.active and len(data) > self._tapped:
+            self._tap.take(data[self._tapped :])
+        self._held, self._tapped = memoryview(data), 0
+        self._say(ENDED if self._rest() & (select.POLLIN | select.POLLHUP) == select.POLLHUP else OPEN)
 
     def _say(self, state: str) -> None:
         """Tell the meter, once; it may be gone."""

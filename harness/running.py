@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from enum import Enum
 from functools import cache
@@ -43,16 +42,6 @@ def meter_state(started: Mapping[str, Any]) -> MeterState | None:
         return None
     if procfs.is_running(pid, ticks):
         return MeterState.RUNNING
-    if procfs.start_ticks(pid) is None and _exists(pid):  # hidden from us (hidepid), or born this very moment
+    if procfs.start_ticks(pid) is None and procfs.exists(pid):  # hidden from us (hidepid), or born this very moment
         return None
     return MeterState.VANISHED
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True

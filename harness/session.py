@@ -6,6 +6,7 @@ how a launcher that was installed for good finds out that it runs inside one: it
 """
 
 import os
+import time
 
 from proofcost.harness import procfs
 from proofcost.harness.digest import sha256_hex
@@ -53,7 +54,8 @@ def find(store: str, own_argv: list[bytes], inner: list[bytes] | None = None) ->
             judge = candidate
         pid = parent
     if judge is None:
-        ticks = procfs.start_ticks(os.getpid()) or 0
+        # Without /proc a pid alone would name many judges: then each call is a session of its own.
+        ticks = procfs.start_ticks(os.getpid()) or time.monotonic_ns()
         judge = session_id(os.getpid(), ticks, boot, namespace)
     return Found(judge, "ancestor")
 

@@ -68,6 +68,9 @@ def settle(place: str, session: str, invocation: str, dirs: dict[str, str], by: 
         figures.put(table, name, value, "ns", usage.cpu_method, why)
     figures.put(table, "memory_peak_tree", usage.peak_bytes, "bytes", usage.peak_method, why)
     known: dict[str, Json] = {name: figure for name, figure in table.items() if figure["value"] is not None}
+    # A v1 cgroup does not list whom our pid namespace cannot see: there its removal tells that it was empty.
+    if not _is_of_our_namespace(events) and not (known and group.remove(whole=True)):
+        return False
     event: dict[str, Json] = {
         "schema": SCHEMA,
         "event": "settled",
@@ -95,17 +98,20 @@ def _remove_abandoned(invocation: str, dirs: dict[str, str]) -> bool:
         return False
     group = cgroup.Group("")
     group.dirs = dirs
-    if age_ns < ABANDONED_NS or not pid.isdigit() or os.path.exists(f"/proc/{pid}") or group.pids():
+    if age_ns < ABANDONED_NS or not pid.isdecimal() or procfs.exists(int(pid)) or group.pids():
         return False
     return group.remove(whole=True)
 
 
 def _meter_runs(events: bytes, invocation: str) -> bool:
     """Whether the meter of an unfinished record still runs; one of another pid namespace may, for all we can see."""
+    return not _is_of_our_namespace(events) or _is_leaving(events, invocation)
+
+
+def _is_of_our_namespace(events: bytes) -> bool:
+    """Whether these were written in our own pid namespace, as far as /proc tells which that is."""
     namespace = procfs.pid_namespace()
-    if namespace is not None and f'"pid_namespace":"{namespace}"'.encode() not in events:
-        return True
-    return _is_leaving(events, invocation)
+    return namespace is None or f'"pid_namespace":"{namespace}"'.encode() in events
 
 
 def _is_leaving(events: bytes, invocation: str) -> bool:
@@ -113,4 +119,7 @@ def _is_leaving(events: bytes, invocation: str) -> bool:
     pid = invocation.split("-")[1] if invocation.count("-") == 2 else ""
     at = events.find(_TICKS)
     digits = events[at + len(_TICKS) : at + len(_TICKS) + 24].split(b",")[0]
-    return pid.isdigit() and digits.isdigit() and procfs.is_running(int(pid), int(digits))
+    if not pid.isdecimal() or not digits.isdigit():
+        return False
+    hidden = procfs.start_ticks(int(pid)) is None and procfs.exists(int(pid))
+    return hidden or procfs.is_running(int(pid), int(digits))

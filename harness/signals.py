@@ -97,11 +97,8 @@ def _gives_them_back(parent: int, ignored: int) -> bool:
     """Whether the parent is a Python that ignores SIGPIPE and SIGXFSZ for itself: `subprocess` restores both."""
     if not ignored >> (SIGPIPE - 1) & ignored >> (SIGXFSZ - 1) & 1:
         return False
-    try:
-        program = os.path.basename(os.readlink(f"/proc/{parent}/exe"))
-    except OSError:
-        return False
-    return program.startswith(("python", "pypy"))
+    program = procfs.link_of(parent, "exe")
+    return program is not None and os.path.basename(program).startswith(("python", "pypy"))
 
 
 def block_all() -> None:

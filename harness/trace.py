@@ -235,7 +235,7 @@ class Process:
         """`fields` of /proc/PID/stat, from the state on."""
         self.pid = pid
         self.name = name
-        self.parent_pid = int(fields[1])
+        self.parent_pid = procfs.our_number(int(fields[1]))
         self.cpu_ns = (int(fields[11]) + int(fields[12])) * _NS_PER_TICK
         self.threads_count = int(fields[17])
         self.start_ticks = int(fields[19])
@@ -245,7 +245,7 @@ class Process:
     @classmethod
     def read(cls, pid: int, status: bytes | None) -> "Process | None":
         """None for one that is gone."""
-        raw = procfs.read_file(f"/proc/{pid}/stat", 4096)
+        raw = procfs.read_of(pid, "stat", 4096)
         if raw is None:
             return None
         # The name may hold anything, brackets too.
@@ -256,7 +256,7 @@ class Process:
 
 def _input_output(pid: int) -> tuple[int | None, int | None]:
     """Bytes that a process read from and wrote to storage; (None, None) where we may not know."""
-    raw = procfs.read_file(f"/proc/{pid}/io", 1024)
+    raw = procfs.read_of(pid, "io", 1024)
     if raw is None:
         return None, None
     read, written = (procfs.number_after(raw, key) for key in (b"\nread_bytes: ", b"\nwrite_bytes: "))

@@ -320,7 +320,7 @@ def look_machine() -> dict[str, object]:
     read_ns = min(_clock_batch_ns() for _ in range(50)) // _CLOCK_READS
     source = procfs.read_file("/sys/devices/system/clocksource/clocksource0/current_clocksource", 64)
     kinds, threads, nodes = matters["core_kinds"], matters["threads_per_core_count"], matters["numa_nodes_count"]
-    seccomp = procfs.status_field(os.getpid(), b"Seccomp")
+    seccomp = procfs.status_field("self", b"Seccomp")
     return {
         "uid": os.geteuid(),
         "machine": os.uname().machine,

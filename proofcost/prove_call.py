@@ -246,7 +246,9 @@ def _wait_for_program(pid: int, planted: Planted, streams: Streams) -> int | Non
             # silent one has come when it sleeps: before, it may be at work on its own start.
             tree = [member for member in procfs.tree_of(pid) if not planted.silent or _sleeps(member)]
             exact = [member for member in tree if procfs.command_line(member) == wanted]
-            alike = [member for member in tree if _link(f"/proc/{member}/exe") == os.path.realpath(planted.program[0])]
+            alike = [
+                member for member in tree if _link(f"{_folder(member)}/exe") == os.path.realpath(planted.program[0])
+            ]
             if exact or alike:
                 return exact[0] if exact else alike[-1]
         time.sleep(_STEP_S)
@@ -254,7 +256,7 @@ def _wait_for_program(pid: int, planted: Planted, streams: Streams) -> int | Non
 
 
 def _sleeps(pid: int) -> bool:
-    raw = procfs.read_file(f"/proc/{pid}/stat") or b""
+    raw = procfs.read_file(f"{_folder(pid)}/stat") or b""
     return raw.rpartition(b")")[2].split()[:1] == [b"S"]
 
 
@@ -262,29 +264,29 @@ def look_at(pid: int, called: int) -> State:
     """What a process finds, from /proc; `called` is the process that the caller started (its numbers are no
     difference)."""
     state: State = {}
-    status = procfs.read_file(f"/proc/{pid}/status", 1 << 14) or b""
+    status = procfs.read_file(f"{_folder(pid)}/status", 1 << 14) or b""
     for name, key in _STATUS.items():
         lines = [line for line in status.splitlines() if line.startswith(key + b":")]
         state[name] = _text(b" ".join(lines[0].split()[1:])) if lines else "unreadable"
-    fields = (procfs.read_file(f"/proc/{pid}/stat") or b"").rpartition(b")")[2].split()
+    fields = (procfs.read_file(f"{_folder(pid)}/stat") or b"").rpartition(b")")[2].split()
     for name, at in _STAT.items():
         state[name] = _text(fields[at]) if len(fields) > at else "unreadable"
     for name, at in (("process group", _GROUP_AT), ("session", _SESSION_AT)):
-        number = int(fields[at]) if len(fields) > at else 0
+        number = procfs.our_number(int(fields[at])) if len(fields) > at else 0
         ours = {os.getpgid(0): "the caller's", os.getsid(0): "the caller's"}
         state[name] = "the call's own" if number == called else ours.get(number, "another one")
     for name in _FILES:
-        raw = procfs.read_file(f"/proc/{pid}/{name}")
+        raw = procfs.read_file(f"{_folder(pid)}/{name}")
         state[name] = "unreadable" if raw is None else _text(raw.strip())
     for name in _NAMESPACES:
-        theirs, ours_is = _link(f"/proc/{pid}/ns/{name}"), _link(f"/proc/self/ns/{name}")
+        theirs, ours_is = _link(f"{_folder(pid)}/ns/{name}"), _link(f"/proc/self/ns/{name}")
         state[f"{name} namespace"] = "the caller's" if theirs == ours_is else "another one"
     for name in ("cwd", "root"):
-        state[name] = _link(f"/proc/{pid}/{name}")
-    for line in (procfs.read_file(f"/proc/{pid}/limits", 1 << 14) or b"").splitlines()[1:]:
+        state[name] = _link(f"{_folder(pid)}/{name}")
+    for line in (procfs.read_file(f"{_folder(pid)}/limits", 1 << 14) or b"").splitlines()[1:]:
         state[f"limit {_text(line[:25].strip()).removeprefix('Max ')}"] = " ".join(_text(line[25:]).split())
     for kind, file in (("argument", "cmdline"), ("variable", "environ")):
-        raw = procfs.read_file(f"/proc/{pid}/{file}", 1 << 22)
+        raw = procfs.read_file(f"{_folder(pid)}/{file}", 1 << 22)
         for at, entry in enumerate(raw.split(b"\0")[:-1] if raw else []):
             state[f"{kind} {at}"] = _text(entry)
     state.update(_descriptors(pid))
@@ -294,14 +296,19 @@ def look_at(pid: int, called: int) -> State:
 def _descriptors(pid: int) -> State:
     found: State = {}
     try:
-        numbers = sorted(map(int, os.listdir(f"/proc/{pid}/fd")))
+        numbers = sorted(map(int, os.listdir(f"{_folder(pid)}/fd")))
     except OSError:
         return {"descriptors": "unreadable"}
     for number in numbers:
-        info = procfs.read_file(f"/proc/{pid}/fdinfo/{number}") or b""
+        info = procfs.read_file(f"{_folder(pid)}/fdinfo/{number}") or b""
         flags = [line.split()[1] for line in info.splitlines() if line.startswith(b"flags:")]
-        found[f"descriptor {number}"] = f"{_link(f'/proc/{pid}/fd/{number}')} flags {_text(b''.join(flags))}"
+        found[f"descriptor {number}"] = f"{_link(f'{_folder(pid)}/fd/{number}')} flags {_text(b''.join(flags))}"
     return found
+
+
+def _folder(pid: int) -> str:
+    """Where /proc tells of a process; for one that it does not show, a path where nothing is."""
+    return procfs.folder_of(pid) or "/proc/0"
 
 
 def _link(path: str) -> str:

@@ -26,6 +26,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from proofcost.harness import procfs
 from proofcost.harness.columns import JOURNAL, Row, rows
 from proofcost.harness.decode import Problem
 from proofcost.harness.merged import Record, text_at
@@ -360,4 +361,4 @@ def clean(store: Path) -> None:
 
 def _runs(pid: int) -> bool:
     """Whether there is such a process here. On a file system that hosts share, a day without a write says the rest."""
-    return os.path.exists(f"/proc/{pid}")
+    return procfs.exists(pid)

@@ -616,6 +616,21 @@ def test_what_outlives_an_export_still_reaches_its_reader(capturing: Judge) -> N
     assert capturing.ends() == [("exited", 0)]
 
 
+def test_what_outlives_an_export_and_fills_an_unread_pipe_holds_nobody_up(capturing: Judge) -> None:
+    argv = capturing.argv("/bin/sh", "-c", "echo early; (exec timeout 15 yes) & exit 0", phase="solution-export")
+    began = time.monotonic()
+    with running(argv, stdout=subprocess.PIPE) as adapter:
+        assert adapter.wait(60) == 0
+        assert time.monotonic() - began < 10
+        assert adapter.stdout is not None
+        assert adapter.stdout.read(300_000) == b"early\n" + b"y\n" * 149_997
+        adapter.stdout.close()
+    assert capturing.ends() == [("exited", 0)]
+    finished = capturing.wrap.records()[0]["finished"]
+    assert finished["capture"]["reason"] == "something outlived the command and could still have written to it"
+    assert not os.path.exists(finished["capture"]["path"])
+
+
 def test_a_closed_stdout_stays_closed(capturing: Judge) -> None:
     ended = capturing("/bin/sh", "-c", "echo x", phase="solution-export", as_child=lambda: os.close(1))
     assert ended.code != 0

@@ -5,9 +5,11 @@ import hashlib
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import termios
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -248,6 +250,107 @@ def test_the_command_waits_for_its_reader_as_it_would_without_us() -> None:
     assert Path(f"/proc/{passed.meter}").exists()
     assert passed.read() == much(100)
     passed.told()
+
+
+FLOOD = """
+import os, time
+os.write(1, b"KERNEL")
+if os.fork() == 0:
+    end = time.monotonic() + 15
+    while time.monotonic() < end:
+        os.write(1, bytes(4096))
+"""
+
+
+def a_pipe() -> tuple[int, int]:
+    return os.pipe()
+
+
+def a_socket() -> tuple[int, int]:
+    one, other = socket.socketpair()
+    return one.detach(), other.detach()
+
+
+def a_terminal() -> tuple[int, int]:
+    master, slave = os.openpty()
+    settings = termios.tcgetattr(slave)
+    settings[1] &= ~termios.OPOST
+    termios.tcsetattr(slave, termios.TCSANOW, settings)
+    return master, slave
+
+
+@pytest.mark.parametrize("tee", [True, False], ids=["tee", "no tee"])
+@pytest.mark.parametrize("ends", [a_pipe, a_socket, a_terminal])
+def test_nobody_waits_for_a_straggler_that_fills_what_nobody_reads(
+    ends: Callable[[], tuple[int, int]], tee: bool, capture: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(libc, "AVAILABLE", tee)
+    read_end, sink = ends()
+    began = time.monotonic()
+    passed = Relayed(FLOOD, tap_of(capture), sink)
+    status, report, _, pid = passed.told()
+    assert time.monotonic() - began < 10
+    os.close(sink)
+    assert report is not None
+    assert (status, report["state"], report["errno"]) == (0, "open", None)
+    assert report["tap"]["captured_bytes"] >= report["passed_bytes"]
+    assert Path(capture.path).read_bytes()[:10] == b"KERNEL" + bytes(4)
+    read = b""
+    while len(read) < 300_000:
+        read += os.read(read_end, 1 << 16)
+    assert read == b"KERNEL" + bytes(len(read) - 6)
+    os.close(read_end)
+    wait_for(lambda: not Path(f"/proc/{pid}").exists() or b"Z" in stat_of(pid), "the end of the process that passes on")
+
+
+def test_nobody_waits_for_a_straggler_that_writes_as_fast_as_is_read(capture: Capture) -> None:
+    began = time.monotonic()
+    passed = Relayed(FLOOD, tap_of(capture))
+    enough = threading.Event()
+
+    def read() -> None:
+        while not enough.is_set():
+            os.read(passed.read_end, 1 << 16)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    status, report, _, _ = passed.told()
+    told = time.monotonic() - began
+    enough.set()
+    reader.join()
+    passed.close()
+    assert told < 10
+    assert report is not None
+    assert (status, report["state"]) == (0, "open")
+
+
+@pytest.mark.parametrize("tee", [True, False], ids=["tee", "no tee"])
+def test_a_reader_that_pauses_gets_all_and_the_copy_is_whole(
+    tee: bool, capture: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command has ended, and its reader takes nothing for longer than the meter waits."""
+    monkeypatch.setattr(libc, "AVAILABLE", tee)
+    passed = Relayed("import os\nos.write(1, bytes(range(256)) * 450)", tap_of(capture))
+    status, report, _, _ = passed.told()
+    assert report is not None
+    assert (status, report["state"], report["passed_bytes"]) == (0, "ended", 65536)
+    assert capture.finish(report, True) == {
+        "path": capture.path, "kept": True, "size_bytes": 256 * 450, "reason": None
+    }  # fmt: skip
+    assert Path(capture.path).read_bytes() == bytes(range(256)) * 450
+    assert passed.read() == bytes(range(256)) * 450
+
+
+def test_a_reader_that_takes_its_time_is_waited_for(capture: Capture) -> None:
+    passed = Relayed("import os\nos.write(1, bytes(range(256)) * 450)", tap_of(capture))
+    read = b""
+    while part := os.read(passed.read_end, 8192):
+        read += part
+        time.sleep(0.15)
+    assert read == bytes(range(256)) * 450
+    _, report, _, _ = passed.told()
+    assert report is not None
+    assert (report["state"], report["passed_bytes"]) == ("ended", len(read))
 
 
 def in_pipe(fd: int) -> int:

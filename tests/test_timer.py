@@ -4,6 +4,7 @@ import io
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,22 @@ def test_a_malformed_line_is_told_and_harms_nothing(wrap: Wrap) -> None:
 def test_without_a_line_the_figures_are_absent_with_that_reason(wrap: Wrap) -> None:
     timed(wrap, "echo nothing to see")
     assert finished(wrap)["measurements"]["wall_region"]["reason"] == "the program printed no KERNEL_TIMING line"
+
+
+def test_a_straggler_that_fills_an_unread_pipe_does_not_hold_the_status_up(wrap: Wrap) -> None:
+    timer = wrap.folder.parent / "timer-kernel"
+    timer.write_text(f"#!/bin/sh\ncat <<'END'\n{line(target='Foo.bar')}\nEND\n(exec timeout 15 yes) & exit 0\n")
+    timer.chmod(0o755)
+    began = time.monotonic()
+    with subprocess.Popen([wrap.launcher("timer", str(timer)), "export.ndjson"], stdout=subprocess.PIPE) as called:
+        assert called.wait(60) == 0
+        assert time.monotonic() - began < 10
+        assert called.stdout is not None
+        assert called.stdout.readline().decode() == line(target="Foo.bar") + "\n"
+        assert called.stdout.read(300_000) == b"y\n" * 150_000
+        called.stdout.close()
+    assert finished(wrap)["relay"]["state"] == "open"
+    assert finished(wrap)["regions"]["count"] == 1
 
 
 def test_a_timer_that_is_missing_is_127_and_not_started(wrap: Wrap) -> None:
