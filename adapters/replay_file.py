@@ -7,7 +7,9 @@ that lock (a sandbox with `--ro /`), so nobody waits for it for longer than LOCK
 at again before it is replaced.
 
 A call that could not be kept must not leave a view that looks whole: its consumer would judge by the calls that are
-left. Then the view is put aside as `….lost`, and no later call starts until somebody has looked.
+left. Then the view is put aside as `….lost`, and no later call starts until somebody has looked. The same where an
+unconfined command took the file away, or its folder, and with it what was kept: the mark then stands where the next
+call will look.
 """
 
 import errno
@@ -31,12 +33,13 @@ _TEMPORARY = ".tmp"
 class ViewFile:
     """One call's hold on the file: `look` before the command, then `save` or `give_up`; or `abandon` when none ran."""
 
-    __slots__ = ("_directory", "_fd", "_name", "_temporary", "path")
+    __slots__ = ("_calls_seen", "_directory", "_fd", "_name", "_temporary", "path")
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._name = os.path.basename(path)
         self._temporary = ""
+        self._calls_seen = 0
         self._directory = -1
         self._fd = -1
 
@@ -60,6 +63,7 @@ class ViewFile:
                 f"{self.path}{LOST}: an earlier call could not be kept; read it, then remove it to start anew"
             )
         view, mode = self._read()
+        self._calls_seen = view.calls_count
         if mode is not None and mode != 0o600:
             mended.append(f"{self.path}: mode was {mode:04o}, set to 0600")
         if not view.has_room():
@@ -159,6 +163,7 @@ class ViewFile:
         for _ in range(_TRIES):
             before = self._identity()
             view, _ = self._read()
+            self._hold_to_what_was_seen(view)
             view.phases[phase].add(wall_ns, instructions, reason, ended)
             content = view.dumps()
             if len(content) > replay_metrics.MAX_BYTES:
@@ -169,6 +174,24 @@ class ViewFile:
                 self._close()
                 return None if locked else f"{self.path}: somebody held its folder's lock; saved without it"
         raise MeterError(f"{self.path}: others never stopped changing it")
+
+    def _hold_to_what_was_seen(self, view: View) -> None:
+        """Meters only add to the view. Raises MeterError when it, or a part of it, is gone since the call started."""
+        if not self._is_in_place():
+            raise MeterError(f"{os.path.dirname(self.path)}: was removed or replaced while the command ran")
+        if self._exists(self._name + LOST):
+            raise MeterError(f"{self.path}{LOST}: another call could not be kept meanwhile")
+        if view.calls_count < self._calls_seen:
+            raise MeterError(f"{self.path}: held {self._calls_seen} calls, and holds {view.calls_count} now")
+
+    def _is_in_place(self) -> bool:
+        """Whether the next call will find the folder that we hold open."""
+        try:
+            there = os.stat(os.path.dirname(self.path), follow_symlinks=False)
+        except OSError:
+            return False
+        ours = os.fstat(self._directory)
+        return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
 
     def _lock(self) -> bool:
         deadline = time.monotonic_ns() + LOCK_WAIT_NS
@@ -209,12 +232,28 @@ class ViewFile:
     def give_up(self) -> None:
         """The call could not be kept: leave no view that looks as if it were all. Raises OSError."""
         try:
-            os.rename(self._name, self._name + LOST, src_dir_fd=self._directory, dst_dir_fd=self._directory)
-        except FileNotFoundError:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            os.close(os.open(self._name + LOST, flags, 0o600, dir_fd=self._directory))
+            if self._directory >= 0 and not self._is_in_place():
+                self._find_folder_again()
+            try:
+                os.rename(self._name, self._name + LOST, src_dir_fd=self._directory, dst_dir_fd=self._directory)
+            except FileNotFoundError:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+                os.close(os.open(self._name + LOST, flags, 0o600, dir_fd=self._directory))
         finally:
             self.abandon()
+
+    def _find_folder_again(self) -> None:
+        """Hold the folder that the next call will find, made anew where there is none. Raises OSError, MeterError."""
+        gone, self._directory = self._directory, -1
+        try:
+            if self._temporary:
+                os.unlink(self._temporary, dir_fd=gone)
+        except FileNotFoundError:
+            pass
+        finally:
+            self._temporary = ""
+            os.close(gone)
+        self._open_folder(os.path.dirname(self.path))
 
     def abandon(self) -> None:
         """Nothing is to be kept: take back what was prepared. Raises OSError."""

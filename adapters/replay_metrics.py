@@ -90,6 +90,11 @@ class View:
         phases: dict[str, Json] = {name: phase.as_json() for name, phase in self.phases.items()}
         return record.dumps({"schema_version": VERSION, "phases": phases}).encode("ascii") + b"\n"
 
+    @property
+    def calls_count(self) -> int:
+        """How many calls it holds."""
+        return sum(phase.invocations for phase in self.phases.values())
+
     def has_room(self) -> bool:
         """Whether one more call fits, however it ends and whatever it costs."""
         return len(self.dumps()) + CALL_BYTES_MAX <= MAX_BYTES

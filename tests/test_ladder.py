@@ -2,7 +2,9 @@
 
 import fcntl
 import os
+import resource
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -221,6 +223,20 @@ def test_few_descriptors(wrap: Wrapper, limit: int) -> None:
     for name in COUNTERS:
         figure = seen.figures[name]
         assert figure["value"] is not None or figure["reason"].startswith("counter_")
+
+
+@pytest.mark.parametrize("limit_bytes", [1 << 20, 4 << 20, 12 << 20])
+def test_a_small_data_segment_fails_before_the_command_or_measures_it(wrap: Wrapper, limit_bytes: int) -> None:
+    """Where Python itself cannot start nothing of ours runs (docs/security.md): the caller sees that, never a 0."""
+    limit = (limit_bytes, limit_bytes)
+    call = wrap(*COMMAND, preexec=lambda: resource.setrlimit(resource.RLIMIT_DATA, limit))
+    if limit_bytes == 1 << 20:
+        assert (call.status, call.stdout, wrap.records()) == (-signal.SIGSEGV, b"", [])
+    elif limit_bytes == 4 << 20:
+        assert call.status in (1, 3, 126)
+        assert call.stdout == (b"out\n" if call.status == 3 else b"")
+    else:
+        held(call, wrap.last())
 
 
 def changed(wrap: Wrapper, after_path: str = "", before_main: str = "") -> Wrapper:

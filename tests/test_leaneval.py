@@ -439,6 +439,37 @@ def test_a_save_that_fails_leaves_the_status_alone(judge: Judge, code: int, spoi
     assert not (judge.folder / "ran").exists()
 
 
+@pytest.mark.parametrize(
+    ("earlier", "spoil", "why"),
+    [
+        (0, "rm -r RUN", "was removed or replaced while the command ran"),
+        (1, "rm -r RUN", "was removed or replaced while the command ran"),
+        (1, "rm -r RUN; mkdir -m 700 RUN", "was removed or replaced while the command ran"),
+        (1, "mv RUN RUN.away", "was removed or replaced while the command ran"),
+        (1, "rm -r RUN; ln -s /tmp RUN", "was removed or replaced while the command ran"),
+        (1, "rm METRICS", "held 1 calls, and holds 0 now"),
+        (1, "cp FIRST METRICS", "held 1 calls, and holds 0 now"),
+        (1, "mv METRICS METRICS.lost", "another call could not be kept meanwhile"),
+    ],
+)
+def test_a_view_that_the_command_takes_away_is_not_begun_anew(judge: Judge, earlier: int, spoil: str, why: str) -> None:
+    """An unconfined command can; a view of the calls after it alone would look whole."""
+    (judge.folder / "first").write_bytes(make_view())
+    for _ in range(earlier):
+        assert judge("/bin/true").code == 0
+    does = spoil.replace("METRICS", str(judge.metrics)).replace("RUN", str(judge.run))
+    does = does.replace("FIRST", str(judge.folder / "first"))
+    assert judge("/bin/sh", "-c", f"{does}; exit 3").code == 3
+    faults = judge.wrap.records()[-1]["finished"]["faults"]
+    assert why in faults[0]["what"]
+    assert judge("/bin/touch", judge.folder / "ran").code == 125
+    assert not (judge.folder / "ran").exists()
+    assert not judge.metrics.exists()
+    if "ln -s" not in spoil:  # there each call is refused until somebody has looked
+        assert [path.name for path in judge.run.iterdir()] == ["metrics.json.lost"]
+        assert judge.run.stat().st_mode & 0o777 == 0o700
+
+
 def test_a_prepared_file_that_somebody_removed_is_made_again(judge: Judge) -> None:
     assert judge("/bin/sh", "-c", f"rm {judge.run}/metrics.json.*.tmp; exit 5").code == 5
     assert judge.ends() == [("exited", 5)]

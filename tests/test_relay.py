@@ -255,10 +255,14 @@ def test_the_command_waits_for_its_reader_as_it_would_without_us() -> None:
 FLOOD = """
 import os, time
 os.write(1, b"KERNEL")
+begun, begin = os.pipe()
 if os.fork() == 0:
     end = time.monotonic() + 15
+    os.write(1, bytes(4096))
+    os.write(begin, b".")
     while time.monotonic() < end:
         os.write(1, bytes(4096))
+os.read(begun, 1)
 """
 
 
