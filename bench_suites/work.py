@@ -55,7 +55,9 @@ def prepare(specs: Sequence[str], folder: str, expected: Mapping[str, str] | Non
     try:
         from proofcost.bench_suites import workloads
     except ModuleNotFoundError as error:
-        raise DescriptionError(f"bench needs {error.name}, which is not here: pip install 'proofcost[bench]'") from None
+        raise DescriptionError(
+            f"bench needs {error.name}, which is not here: pip install '.[bench]' in a checkout of proofcost"
+        ) from None
     works: list[Work] = []
     try:
         loaded = workloads.load(specs)

@@ -154,7 +154,7 @@ class _Table:
                 "95 %]; what it means is for `proofcost compare` to say"
             )
         if self.lacks is not None:
-            lines.append(f"no ratios: {self.lacks} is not here: pip install 'proofcost[bench]'")
+            lines.append(f"no ratios: {self.lacks} is not here: pip install '.[bench]' in a checkout of proofcost")
         if self.without_interval:
             lines.append(f"no interval: fewer than {BLOCKS_FOR_INTERVAL} blocks")
         if self.unlike:
