@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from proofcost.harness.derive import shared_hosts
 from proofcost.harness.merged import Record
 from proofcost.reports import declarations, ordinary, parquet
 from proofcost.reports.compaction import any_rows
+from proofcost.reports.constants import constants
 from proofcost.reports.folding import FOLDED_FROM, unfolded
 
 VIEW = "records"
@@ -75,14 +76,15 @@ def open_data(paths: Sequence[str | os.PathLike[str]]) -> Data:
                 continue
         journals.append(str(path))
     connection = connect()
-    sources = ["SELECT * FROM journal"]
     if files:
         open_files(connection, list(files), len(paths) > 1)
-        sources.append("SELECT * FROM compacted")
     journal = _Journal(connection, _known(connection) if files and journals else set())
     for one in journals:
         journal.read(one)
     journal.finish()
+    # Without the journals, where there are none: then the database knows what is the same everywhere (constants.py).
+    sources = ["SELECT * FROM journal"] if journal.count or not files else []
+    sources += ["SELECT * FROM compacted"] if files else []
     connection.execute(f"CREATE VIEW {VIEW} AS {' UNION ALL BY NAME '.join(sources)}")
     return Data(
         connection, journal.problems, len(files), journal.count, declarations.read(paths), tuple(map(str, paths))
@@ -112,14 +114,15 @@ def _unfold(rows: pa.ChunkedArray) -> pa.Array:
     return pa.array(made, pa.string())
 
 
-def _selected(there: set[str]) -> str:
-    """The columns of `records`, of a source that has `there`."""
-    names = [f'"{name}"' if name in there else f'NULL::{_SQL_TYPES[name]} AS "{name}"' for name in NAMES]
+def _selected(there: set[str], same: Mapping[str, str] | None = None) -> str:
+    """The columns of `records`, of a source that has `there`. `same`: literals, for what they are in every row."""
+    told = {name: f"NULL::{_SQL_TYPES[name]}" for name in NAMES if name not in there} | dict(same or {})
+    names = [f"{told.get(name, quoted)} AS {quoted}" for name in NAMES for quoted in (f'"{name}"',)]
     if "form_started" in there:
         gaps = ", ".join(
             f'"{name}" := ' + (f'"{name}"' if name in there else f"NULL::{_SQL_TYPES[name]}") for name in _FOLDED_FROM
         )
-        names[names.index('"events"')] = f'{_UNFOLD}(struct_pack({gaps})) AS "events"'
+        names[NAMES.index("events")] = f'{_UNFOLD}(struct_pack({gaps})) AS "events"'
     return ", ".join(names)
 
 
@@ -132,13 +135,16 @@ def open_files(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], sev
     names = ", ".join("'" + str(path).replace("'", "''") + "'" for path in files)
     scan = f"SELECT * FROM read_parquet([{names}], union_by_name = true, hive_partitioning = false)"
     try:
-        columns = {str(row[0]) for row in connection.execute(f"DESCRIBE {scan}").fetchall()}
+        types = {str(row[0]): str(row[1]) for row in connection.execute(f"DESCRIBE {scan}").fetchall()}
+        columns = set(types)
         if "record" not in columns:
             raise DataError(f"{files[0]}: a Parquet file, but not of records (no column `record`)")
+        alike = {name: kind for name, kind in types.items() if kind == _SQL_TYPES.get(name) and name != "events"}
+        same = constants(connection, names, scan, alike)
         count = f"SELECT count(*) - count(DISTINCT record) FROM ({scan})"
         if several and connection.execute(count).fetchall()[0][0]:
             scan += " QUALIFY row_number() OVER (PARTITION BY record) = 1"
-        connection.execute(f"CREATE VIEW compacted AS SELECT {_selected(columns)} FROM ({scan})")
+        connection.execute(f"CREATE VIEW compacted AS SELECT {_selected(columns, same)} FROM ({scan})")
     except duckdb.Error as error:
         raise DataError(f"{str(error).splitlines()[0][:300]}; move that file away") from None
 
