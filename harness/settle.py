@@ -69,8 +69,10 @@ def settle(place: str, session: str, invocation: str, dirs: dict[str, str], by: 
     figures.put(table, "memory_peak_tree", usage.peak_bytes, "bytes", usage.peak_method, why)
     known: dict[str, Json] = {name: figure for name, figure in table.items() if figure["value"] is not None}
     # A v1 cgroup does not list whom our pid namespace cannot see: there its removal tells that it was empty.
-    if not _is_of_our_namespace(events) and not (known and group.remove(whole=True)):
-        return False
+    if not _is_of_our_namespace(events):
+        was_there = any(map(os.path.isdir, dirs.values()))  # else somebody else is just settling it
+        if not was_there or not group.remove(whole=True):
+            return False
     event: dict[str, Json] = {
         "schema": SCHEMA,
         "event": "settled",
