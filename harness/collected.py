@@ -2,9 +2,8 @@
 nor make cgroups, so both are the collector's work (collector.py). Everything else is as in meter.py.
 """
 
-from proofcost.harness import cgroup, hierarchy, store
-from proofcost.harness import lean_os as os  # the real one takes a millisecond of every call
-from proofcost.harness.door import Connection, Door
+from proofcost.harness import cgroup, hierarchy
+from proofcost.harness.door import Connection
 from proofcost.harness.meter import Meter
 from proofcost.harness.plan import Plan
 from proofcost.harness.policy import MeterError
@@ -27,7 +26,7 @@ class Collected(Meter):
         door = self.plan.door
         assert door is not None
         self.session = self.plan.session or ""
-        self.plan.digests = _digests(door, self.plan)
+        self.plan.digests, self.plan.learnt = door.digests, []
         try:
             door.check()
         except OSError as error:
@@ -52,7 +51,7 @@ class Collected(Meter):
             # Not before there is something to say: who takes a connection and is silent is soon taken for an attacker.
             connection = Connection(door)
             self.sink = connection
-            said = connection.ask(started)
+            said = connection.ask({**started, "digests": [[*pair] for pair in self.plan.learnt or ()]})
         except OSError as error:
             raise MeterError(error.strerror or str(error)) from None
         if self.plan.cgroup == "auto":
@@ -79,15 +78,3 @@ class Collected(Meter):
         """The collector takes it away."""
         if self.group is not None:
             self.group.close_entries()
-
-
-def _digests(door: Door, plan: Plan) -> str:
-    """Where known digests of programs stand; empty where this very call's sandbox may write there."""
-    if plan.sandbox.unrestricted or not door.digests:
-        return ""
-    return "" if any(_reaches(path, door.digests) for path in plan.sandbox.writable) else door.digests
-
-
-def _reaches(granted: str, folder: str) -> bool:
-    real = os.path.realpath(granted)
-    return store.is_inside(folder, real) or store.is_inside(real, folder)

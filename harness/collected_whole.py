@@ -1,7 +1,7 @@
 """The judge itself, run as another user while root keeps the records (`run --as`): whole.py and a collector beside it.
 
-Every wait for the collector ends after door.WAIT_S at most; what it has not done by then is missing from the records,
-never from the judge's status.
+All waits for the collector at the end take door.WAIT_S together at most; what it has not done by then is missing
+from the records, never from the judge's status.
 """
 
 import _socket
@@ -14,6 +14,7 @@ from proofcost.harness import collector, door, policy, record, seal, session, st
 from proofcost.harness.decode import json_object
 from proofcost.harness.figures import Figures
 from proofcost.harness.keeper import Keeper
+from proofcost.harness.known_digests import FOLDER, KnownDigests
 from proofcost.harness.plan import Plan
 from proofcost.harness.policy import MeterError
 from proofcost.harness.record import Json
@@ -21,13 +22,15 @@ from proofcost.harness.signals import SIGKILL, Inherited
 from proofcost.harness.whole import Whole
 
 _STEP_S = 0.002
+# One that hangs in a disk's driver does not die of SIGKILL, either; it is then left to whoever adopts it.
+_KILLED_S = 0.1
 _ANSWER_MAX_BYTES = 1 << 16
 
 
 class CollectedWhole(Whole):
     """A judge of another user, its session, and the collector that keeps it."""
 
-    __slots__ = ("_collector_pid", "_control", "_inner", "directory", "summary", "why_incomplete")
+    __slots__ = ("_collector_pid", "_control", "_inner", "_patience_s", "summary", "why_incomplete")
 
     def __init__(self, plan: Plan, inherited: Inherited) -> None:
         super().__init__(plan, inherited)
@@ -37,8 +40,8 @@ class CollectedWhole(Whole):
         plan.door = door.Door(number, os.fstat(number).st_ino, "")
         self._control: _socket.socket | None = None
         self._collector_pid = 0
-        # The launchers' folder, for the collector to remove where we are killed.
-        self.directory: str | None = None
+        # How long the judge's end may still wait for the collector, at all of its steps together.
+        self._patience_s = door.WAIT_S
         self.summary: dict[str, Json] | None = None
         self.why_incomplete: list[str] = []
 
@@ -66,10 +69,13 @@ class CollectedWhole(Whole):
         kept = Keeper(plan.store, self.session, plan.user, started["host"])
         kept.around = self.around
         kept.no_cgroup = self.cgroup_reason or "no cgroup"
+        if self.directory is not None:
+            kept.known = KnownDigests(f"{self.directory}/{FOLDER}")
         self._step("cgroup", kept.open_cgroups, None)
         self._control, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
         one = collector.Collector(kept, self._inner, theirs)
         one.directory, one.whole, one.key = self.directory, self.invocation, plan.seal_key
+        one.outer_door = plan.door.number
         needed = [self._inner.fileno(), theirs.fileno(), plan.door.number]
         self._collector_pid = collector.start(one, needed, plan.store)
         theirs.close()
@@ -122,13 +128,16 @@ class CollectedWhole(Whole):
         """Have it take what was sent before the kill, and say what it saw."""
         control = self._control
         assert control is not None
+        began = time.monotonic()
         try:
-            control.settimeout(door.WAIT_S)
+            control.settimeout(self._patience_s)
             control.send(collector.END, _socket.MSG_NOSIGNAL)
             self.summary = json_object(control.recv(_ANSWER_MAX_BYTES))
         except Exception as error:
+            self._patience_s = 0
             self._tell(f"the collector is gone or does not answer ({type(error).__name__}: {error})")
             return
+        self._patience_s -= time.monotonic() - began
         refused = self.summary.get("refused")
         if isinstance(refused, dict) and refused:
             self._tell("refused: " + ", ".join(f"{count} x {why}" for why, count in sorted(refused.items())))
@@ -159,20 +168,15 @@ class CollectedWhole(Whole):
                 self._control.send(collector.BYE, _socket.MSG_NOSIGNAL | _socket.MSG_DONTWAIT)
         except OSError:
             pass
-        self._reap_collector(door.WAIT_S)
+        self._reap_collector(self._patience_s)
 
     def _reap_collector(self, patience_s: float) -> None:
         """Wait for its end, and make it end. Never raises."""
         pid, self._collector_pid = self._collector_pid, 0
         try:
-            until = time.monotonic() + patience_s
-            while pid and time.monotonic() < until:
-                if os.waitpid(pid, os.WNOHANG)[0]:
-                    return
-                time.sleep(_STEP_S)
-            if pid:
+            if pid and not _ends(pid, patience_s):
                 os.kill(pid, SIGKILL)
-                os.waitpid(pid, 0)
+                _ends(pid, _KILLED_S)
         except OSError:
             pass
         finally:
@@ -184,6 +188,16 @@ class CollectedWhole(Whole):
         self._close_door()
         self._inner.close()
         super().abandon()
+
+
+def _ends(pid: int, patience_s: float) -> bool:
+    """Whether a child of ours ends in time. Raises OSError."""
+    until = time.monotonic() + patience_s
+    while not os.waitpid(pid, os.WNOHANG)[0]:
+        if time.monotonic() >= until:
+            return False
+        time.sleep(_STEP_S)
+    return True
 
 
 def _at_a_high_number(fd: int) -> int:

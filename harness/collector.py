@@ -19,10 +19,9 @@ import _socket
 import os
 import resource
 import select
-import shutil
 import time
 
-from proofcost.harness import cgroup, door, procfs, record, seal, settle, store, whole
+from proofcost.harness import cgroup, door, procfs, record, run_folder, seal, settle, store, whole
 from proofcost.harness.caller import Caller
 from proofcost.harness.clock import clocks
 from proofcost.harness.keeper import Keeper, RefusedError
@@ -35,6 +34,8 @@ DOOR_BUFFER_BYTES = 8192
 SILENT_MAX = 64
 SILENT_KEPT = 16
 SILENT_NS = 1_000_000_000
+# So many connections that were taken and ended without a word are no misfortune any more.
+UNSPOKEN_MAX = 4096
 CALLERS_MAX = 512
 HELD_MAX_BYTES = 32 << 20
 _DESCRIPTORS_KEPT = 64 + 2 * SILENT_MAX
@@ -64,6 +65,7 @@ class Collector:
         "_silent",
         "directory",
         "key",
+        "outer_door",
         "whole",
     )
 
@@ -86,6 +88,8 @@ class Collector:
         # What `run` would do at its end, where it cannot: the launchers' folder to remove, the whole's invocation to
         # settle, the key to sign with.
         self.directory: str | None = None
+        # The judge's end of the door, which we have as well.
+        self.outer_door = -1
         self.whole = ""
         self.key: bytes | None = None
 
@@ -186,10 +190,30 @@ class Collector:
         self._shut = clocks()
         self._offer_no_more()
 
+    def _look_at_the_other_end(self) -> None:
+        """Whether the door hands nothing on any more (SO_PASSRIGHTS), which our own end shows only once it is empty."""
+        try:
+            outer = _socket.socket(fileno=os.dup(self.outer_door))
+            try:
+                hands_on = outer.getsockopt(_socket.SOL_SOCKET, door.SO_PASSRIGHTS)
+            finally:
+                outer.close()
+        except OSError:  # an older kernel, where nobody can do that
+            return
+        if not hands_on and self._shut is None:
+            self._note_that_it_is_shut()
+
     def _offer_no_more(self) -> None:
         if self._offers:
             self._offers = False
             self._poll.unregister(self._door.fileno())
+
+    def _note_unspoken(self) -> None:
+        """A connection was taken out of the door and ended without a word: its meter was killed, or never got it, since
+        somebody read it away or had the kernel drop it (SO_PASSRIGHTS). A call may be missing, so it is told."""
+        self._keeper.refuse("unspoken")
+        if self._offers and self._keeper.refused["unspoken"] >= UNSPOKEN_MAX:
+            self._note_that_it_is_shut()
 
     def _drop_the_silent(self) -> None:
         """Who took connections out of the door and says nothing must not keep others from having one.
@@ -212,6 +236,8 @@ class Collector:
             return
         if not caller.receive():
             self._forget(fd)
+            if caller.peer is None:
+                self._note_unspoken()
             return
         if caller.peer is not None and fd in self._silent:
             del self._silent[fd]
@@ -242,6 +268,7 @@ class Collector:
 
     def _drain(self) -> None:
         """Whoever could still speak was killed: take what was said before, then close everything."""
+        self._look_at_the_other_end()
         self._offer_no_more()
         self._poll.unregister(self._control.fileno())
         if self._ends != END:
@@ -273,6 +300,19 @@ class Collector:
         until = time.monotonic_ns() + DRAIN_NS
         while os.getppid() == self._run_pid and time.monotonic_ns() < until:
             time.sleep(_STEP_S)
+        why = ["run was killed before the session's end"]
+        try:
+            self._settle()
+        except Exception as error:
+            why.append(record.escape_text(f"what was left could not be settled: {type(error).__name__}: {error}"[:500]))
+        # Before anything is removed: whatever goes wrong there, the session is sealed.
+        seal.write(keeper.folder, keeper.session, self.summary(), why, self.key)
+        if self.directory is not None:
+            run_folder.remove(self.directory)
+
+    def _settle(self) -> None:
+        """What the session used by its end, and its cgroups taken away."""
+        keeper = self._keeper
         if keeper.around is not None:
             dirs = dict(keeper.around.dirs)
             whole.settle_calls(keeper.place, dirs, keeper.session)
@@ -280,10 +320,6 @@ class Collector:
             around = cgroup.Group("")
             around.dirs = dirs
             around.remove(whole=True)
-        if self.directory is not None:
-            shutil.rmtree(self.directory, ignore_errors=True)
-        why = "run was killed before the session's end"
-        seal.write(keeper.folder, keeper.session, self.summary(), [why], self.key)
 
 
 def start(collector: Collector, kept: list[int], place: str) -> int:

@@ -145,11 +145,11 @@ def _size(path: str) -> int | None:
         return None
 
 
-def _program(name: str, cache: str | None) -> dict[str, Json]:
+def _program(name: str, plan: Plan, cache: str | None) -> dict[str, Json]:
     path = spawn.find_program(name)
     if path is None:
         return {"path": None, "size_bytes": None, "sha256": None, "reason": "not found"}
-    sha256, reason = digest.of_file(path, cache)
+    sha256, reason = digest.of_file(path, cache, plan.learnt)
     return {
         "path": record.escape_text(os.path.abspath(path)),
         "size_bytes": _size(path),
@@ -164,7 +164,7 @@ def _sandbox(plan: Plan, abi: int | None, cache: str | None) -> Json:
     enforced: bool | None = False
     known_by = "no sandbox in the command line"
     if sandbox.kind != KIND_NONE:
-        program = _program(plan.argv[0], cache)
+        program = _program(plan.argv[0], plan, cache)
         seen["path"], seen["sha256"] = program["path"], program["sha256"]
         enforced, known_by = None, f"{sandbox.kind} was asked for; nothing here checks what it enforces"
     if sandbox.kind == "landrun":
@@ -200,7 +200,7 @@ def _target(plan: Plan, cache: str | None) -> Json:
     if plan.target_file == HIDDEN:
         named.update({"path": None, "size_bytes": None, "sha256": None, "reason": "which file it is there is not seen"})
     else:
-        named.update(_program(plan.target_file or plan.target[0], cache))
+        named.update(_program(plan.target_file or plan.target[0], plan, cache))
     return named
 
 

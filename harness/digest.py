@@ -69,7 +69,7 @@ def _from_cache(entry: str, key: str) -> str | None:
     return digest if _is_digest(digest) and line == _entry_line(key, digest) else None
 
 
-def _to_cache(entry: str, key: str, digest: str) -> None:
+def _to_cache(entry: str, key: str, digest: str, mode: int = 0o600) -> None:
     """Write one entry, complete or not at all. Any fault is silent: a cache that fails is a cache that is slow."""
     temporary = f"{entry}.{os.getpid()}-{os.urandom(4).hex()}"
     try:
@@ -84,6 +84,8 @@ def _to_cache(entry: str, key: str, digest: str) -> None:
     try:
         try:
             whole = os.write(fd, line) == len(line)
+            if mode != 0o600:
+                os.fchmod(fd, mode)
         finally:
             os.close(fd)
         if whole:
@@ -104,11 +106,29 @@ def _read_through(fd: int) -> str:
     return str(state.hexdigest())
 
 
-def of_file(path: str, cache: str | None) -> tuple[str | None, str | None]:
+def keep_for_others(cache: str, key: str, digest: str) -> bool:
+    """Keep what somebody else computed (`learnt` of `of_file`) where others may read it; False when it is no such
+    thing."""
+    words = key.split(" ")
+    numbers = [word.removeprefix("-") for word in words]
+    if len(words) != 5 or not all(word.isascii() and word.isdigit() and len(word) <= 20 for word in numbers):
+        return False
+    if not _is_digest(digest):
+        return False
+    _to_cache(_entry_of(cache, int(words[0]), int(words[1])), key, digest, 0o644)
+    return True
+
+
+def _entry_of(cache: str, device: int, inode: int) -> str:
+    return f"{cache}/{device:x}-{inode:x}"
+
+
+def of_file(path: str, cache: str | None, learnt: list[tuple[str, str]] | None = None) -> tuple[str | None, str | None]:
     """SHA-256 of a regular file: (64 hex digits, None), or (None, why not). Never raises.
 
     `cache` is a directory of ours (made when missing; None: compute). An entry is believed only for the same device,
-    inode, size, mtime and ctime, and only for files that had been at rest when they were read.
+    inode, size, mtime and ctime, and only for files that had been at rest when they were read. `learnt`: where we may
+    only read that directory, what would have been written is added here (`keep_for_others`).
     """
     try:
         before = os.stat(path)
@@ -123,7 +143,7 @@ def of_file(path: str, cache: str | None) -> tuple[str | None, str | None]:
     key = _key(before)
     entry = None
     if cache is not None and before.st_size >= UNCACHED_BYTES:
-        entry = f"{cache}/{before.st_dev:x}-{before.st_ino:x}"
+        entry = _entry_of(cache, before.st_dev, before.st_ino)
         known = _from_cache(entry, key)
         if known is not None:
             return known, None
@@ -147,7 +167,10 @@ def of_file(path: str, cache: str | None) -> tuple[str | None, str | None]:
     if _key(after) != key:
         return None, "changed while read"
     if entry is not None and began - max(before.st_mtime_ns, before.st_ctime_ns) > SETTLED_NS:
-        _to_cache(entry, key, digest)
+        if learnt is None:
+            _to_cache(entry, key, digest)
+        else:
+            learnt.append((key, digest))
     return digest, None
 
 

@@ -6,6 +6,8 @@ it for itself. So nothing is made inside (a seccomp filter may forbid that), and
 bytes. What a meter sends is one line an event, and each is answered before the meter goes on:
 
     {"event":"started",...}     ok started HIERARCHY,... [why some have no cgroup]
+      (in it "digests":[["DEVICE INODE SIZE MTIME CTIME","SHA-256"],...], which the collector keeps for others, and not
+      in the record: meters may only read where they stand)
     {"event":"finished",...}    ok finished
     {"event":"discard"}         no answer: nothing was measured after all
                                 no EVENT WHY
@@ -41,7 +43,7 @@ class DoorError(OSError):
 
 
 class Door:
-    """Descriptor number and inode of the door, and the folder where meters keep digests of programs (empty: none)."""
+    """Descriptor number and inode of the door, and root's folder with digests of programs (empty: none)."""
 
     __slots__ = ("digests", "inode", "number")
 

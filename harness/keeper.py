@@ -11,6 +11,8 @@ import re
 from proofcost.harness import cgroup, hierarchy, procfs, record, store
 from proofcost.harness.clock import clocks
 from proofcost.harness.decode import LineError, check_encoding, json_object
+from proofcost.harness.door import LINE_MAX_BYTES
+from proofcost.harness.known_digests import KnownDigests
 from proofcost.harness.plan import UNKNOWN
 from proofcost.harness.record import Json
 from proofcost.harness.user import User
@@ -81,6 +83,7 @@ class Keeper:
         "discarded_count",
         "finished_count",
         "host",
+        "known",
         "no_cgroup",
         "place",
         "refused",
@@ -95,6 +98,7 @@ class Keeper:
         self.session = session
         self.user = user
         self.host = host
+        self.known = KnownDigests("")
         self.run_pid = os.getpid()
         # The session's cgroup S, or why there is none.
         self.around: cgroup.Group | None = None
@@ -120,9 +124,6 @@ class Keeper:
 
     def read(self, line: bytes) -> dict[str, Json]:
         """The JSON object in a line, fit for a record. Raises RefusedError."""
-        self.bytes_count += len(line)
-        if self.bytes_count > BYTES_MAX:
-            raise RefusedError("too_much", f"this session's records exceed {BYTES_MAX} bytes")
         try:
             event: dict[str, Json] = json_object(line)
             check_encoding(event)
@@ -130,8 +131,19 @@ class Keeper:
             raise RefusedError("no_record", error.what) from None
         return event
 
+    def _make_room(self, event: dict[str, Json]) -> None:
+        """Take from the session's share what an event needs on the disk: `\\u00e9` is three times what was sent. Raises
+        RefusedError where it is too much."""
+        size = len(record.dumps(event)) + 1
+        if size > LINE_MAX_BYTES:
+            raise RefusedError("oversized", f"written down it has {size} bytes; an event may have {LINE_MAX_BYTES}")
+        if self.bytes_count + size > BYTES_MAX:
+            raise RefusedError("too_much", f"this session's records exceed {BYTES_MAX} bytes")
+        self.bytes_count += size
+
     def started(self, event: dict[str, Json], peer: Peer) -> tuple[Kept, str]:
         """Keep a `started`; returns what to answer besides. Raises RefusedError, OSError."""
+        learnt = event.pop("digests", None)
         invocation = self._check(event, "started", _STARTED)
         if self.started_count >= INVOCATIONS_MAX:
             raise RefusedError("too_many", f"this session has {INVOCATIONS_MAX} calls already")
@@ -140,6 +152,7 @@ class Keeper:
         group, why = self._make_cgroup(invocation)
         try:
             self._complete(event, peer, group, why)
+            self._make_room(event)
             kept = Kept(invocation, store.OwnFile(f"{self.folder}/{invocation}.jsonl", store.room_for(event)), group)
             try:
                 kept.sink.append(event)
@@ -155,6 +168,7 @@ class Keeper:
         if isinstance(event["argv"], dict):
             kept.argv = event["argv"]
         self.started_count += 1
+        self.known.take(learnt)
         names = "" if group is None else ",".join(group.dirs)
         return kept, f"{names} {why}".rstrip()
 
@@ -162,6 +176,7 @@ class Keeper:
         """Keep a `finished`. Raises RefusedError, OSError."""
         if self._check(event, "finished", _FINISHED) != kept.invocation:
             raise RefusedError("not_its_own", "it names another invocation than `started` did")
+        self._make_room(event)
         kept.sink.append(event)
         kept.is_finished = True
         self.finished_count += 1
@@ -186,7 +201,9 @@ class Keeper:
         finally:
             if kept.group is not None:
                 kept.group.remove()
-            store.leave_mark(self.place, self._mark(kept))
+            mark = self._mark(kept)
+            self._make_room(mark)
+            store.leave_mark(self.place, mark)
 
     def refuse(self, why: str) -> None:
         """Count something that was not kept."""

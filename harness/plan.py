@@ -41,9 +41,9 @@ class Plan:
     __slots__ = (
         "argv", "bench", "called", "cgroup", "companion", "confined_only", "digests", "door", "entrance", "ids",
         "judge_config", "kernel_config", "kernel_name", "kernel_threads_count", "kill_stragglers", "labels",
-        "memory_limit_bytes", "meter_digest", "notes", "phase_given", "phase_known_by", "phase_understood", "sandbox",
-        "seal_key", "session", "source_path", "store", "strict", "subject_module", "swap_limit_bytes", "target",
-        "target_file", "timeout_ns", "uncounted", "user",
+        "learnt", "memory_limit_bytes", "meter_digest", "notes", "phase_given", "phase_known_by", "phase_understood",
+        "sandbox", "seal_key", "session", "source_path", "store", "strict", "subject_module", "swap_limit_bytes",
+        "target", "target_file", "timeout_ns", "uncounted", "user",
     )  # fmt: skip
 
     def __init__(self, argv: list[str], entrance: str) -> None:
@@ -83,6 +83,8 @@ class Plan:
         self.meter_digest: str | None = None
         # Where digests of programs are kept; None: in the store, empty: nowhere.
         self.digests: str | None = None
+        # Where somebody else writes them: those that this call had to compute.
+        self.learnt: list[tuple[str, str]] | None = None
         # `run --as`: whom the judge is to be; and in its calls, the way to the collector.
         self.user: User | None = None
         self.door: Door | None = None

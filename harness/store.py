@@ -16,6 +16,8 @@ from proofcost.harness.record import Json
 ROOM_BYTES = 65536
 # Everything that stands in a store; a folder that holds anything else is not one.
 NAMES = frozenset({"sessions", "hosts", "traces", "parquet", "marks", "digests"})
+# A small file is written in less, or its writer is gone.
+_LEFT_S = 60
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -261,16 +263,47 @@ class OwnFile(Sink):
 def write_new(path: str, content: dict[str, Json]) -> bool:
     """Write a whole small file that must not exist yet; False when somebody was first. Raises OSError otherwise.
 
-    It appears complete or not at all: written under a name of its own, then linked.
+    It appears complete or not at all: written without a name, so that nothing is left of it where we are killed, then
+    linked. Where the file system knows no such file, or its /proc is not there, under a name of its own.
     """
-    temporary = f"{path}.{os.getpid()}.tmp"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(temporary, flags, 0o600)
     line = record.dumps(content).encode("ascii") + b"\n"
+    flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        if os.write(fd, line) != len(line):  # a disk that became full takes a part
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        os.fdatasync(fd)
+        fd = os.open(os.path.dirname(path), os.O_TMPFILE | flags, 0o600)
+    except OSError:
+        return _write_named(path, line, flags)
+    try:
+        _write_all(fd, line)
+        try:
+            # With a folder's descriptor it is linkat(2), which follows the link in /proc; link(2) does not.
+            os.link(f"/proc/self/fd/{fd}", path, src_dir_fd=fd, follow_symlinks=True)
+        except FileExistsError:
+            return False
+        except OSError:
+            return _write_named(path, line, flags)
+        return True
+    finally:
+        os.close(fd)
+
+
+def _write_all(fd: int, line: bytes) -> None:
+    if os.write(fd, line) != len(line):  # a disk that became full takes a part
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    os.fdatasync(fd)
+
+
+def _write_named(path: str, line: bytes, flags: int) -> bool:
+    # One name for all who write this file: what one that was killed has left is found by the next.
+    temporary = f"{path}.tmp"
+    try:
+        fd = os.open(temporary, flags | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        if time.time() - os.lstat(temporary).st_mtime < _LEFT_S:
+            return False
+        os.unlink(temporary)
+        fd = os.open(temporary, flags | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        _write_all(fd, line)
         try:
             os.link(temporary, path)
         except FileExistsError:

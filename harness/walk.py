@@ -33,6 +33,9 @@ MAX_MARKS_READ = 100
 
 DIR_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
+_UNFINISHED = re.compile(r".+\.jsonl?(?:\.[0-9]{1,10})?\.tmp")
+"""What a writer that was killed has left of a small file (store.write_new): nothing that was ever kept."""
+
 _CALL_FILE = re.compile(r"(([0-9a-f]{1,16})-[0-9]{1,10}-[0-9a-f]{8})(?:\.settled)?\.jsonl")
 """An invocation's files (docs/record.md): its id, and in it the time of its start."""
 
@@ -202,7 +205,7 @@ class Walk:
                     fruitful = fruitful or len(found.events) > before
                 elif entry.name == SESSION_FILE:
                     found.session_files.append((path, read_object(entry.name, dir_fd)))
-                elif in_store and entry.name != SEAL_FILE:
+                elif in_store and entry.name != SEAL_FILE and not _UNFINISHED.fullmatch(entry.name):
                     found.problem(ProblemKind.FOREIGN_FILE, here, "not a file of a session: not read")
             except OSError as error:
                 found.unreadable(here, error)

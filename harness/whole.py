@@ -7,7 +7,7 @@ S holds no process of its own, so what it says is the sum of the judge and of ev
 import os
 import time
 
-from proofcost.harness import cgroup, figures, hierarchy, procfs, session, settle, store
+from proofcost.harness import cgroup, figures, hierarchy, procfs, run_folder, session, settle, store
 from proofcost.harness.clock import clocks
 from proofcost.harness.meter import Meter
 from proofcost.harness.plan import Plan
@@ -28,13 +28,15 @@ class LimitError(MeterError):
 class Whole(Meter):
     """One judge run: a session, its cgroup, and the record of the whole."""
 
-    __slots__ = ("around", "sampled_paths")
+    __slots__ = ("around", "directory", "sampled_paths")
 
     def __init__(self, plan: Plan, inherited: Inherited) -> None:
         super().__init__(plan, inherited)
         # The session's cgroup S; `group` is the judge's own, S/whole.
         self.around: cgroup.Group | None = None
         self.sampled_paths: list[str] = []
+        # The launchers' folder, where this run has one of its own.
+        self.directory: str | None = None
 
     def sample_paths(self, paths: list[str]) -> None:
         """Watch the free space of these paths' filesystems; a judge grants nothing, it works where it is started."""
@@ -122,6 +124,9 @@ class Whole(Meter):
 
     def _after_start(self) -> None:
         super()._after_start()
+        directory = self.directory
+        if directory is not None:
+            self._step("launchers", lambda: run_folder.note_judge(directory, self.child.pid), None)
         if self.around is None or self.group is None:
             return
         for kind in set(self.around.dirs) - set(self.group.dirs):

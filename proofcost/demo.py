@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from proofcost.adapters import launchers
-from proofcost.harness import outcome, policy, store, whole
+from proofcost.harness import outcome, policy, run_folder, store, whole
 from proofcost.harness.plan import Plan
 from proofcost.run import USAGE, UsageError, chosen_store, launcher_directory, measure, show
 
@@ -102,7 +102,7 @@ def main(args: argparse.Namespace) -> int:
             return USAGE
         finally:
             if directory is not None:
-                shutil.rmtree(directory, ignore_errors=True)
+                run_folder.remove(directory)
     print()
     show(plan, sys.stdout)
     print("\nevery figure of a call: proofcost show ID   this table again: proofcost show last")

@@ -8,12 +8,11 @@ import argparse
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from typing import TextIO
 
 from proofcost.adapters import launchers
-from proofcost.harness import meter, outcome, perf, policy, quantity, signals, spawn, store, whole
+from proofcost.harness import meter, outcome, perf, policy, quantity, run_folder, signals, spawn, store, whole
 from proofcost.harness.door import VARIABLE as DOOR_VARIABLE
 from proofcost.harness.plan import Plan
 from proofcost.harness.record import Json, escape_text
@@ -165,9 +164,7 @@ def launcher_directory() -> str:
         try:
             if os.statvfs(parent).f_flag & os.ST_NOEXEC:
                 continue
-            made = tempfile.mkdtemp(prefix="proofcost-", dir=parent)
-            os.chmod(made, 0o755)
-            return made
+            return run_folder.make(os.path.abspath(parent))
         except OSError:
             continue
     raise policy.MeterError(
@@ -234,6 +231,10 @@ def chosen_store(named: str | None) -> str:
 def fill(plan: Plan, args: argparse.Namespace) -> None:
     """What is to be measured, from the command line. Raises UsageError."""
     plan.strict, plan.kill_stragglers, plan.cgroup = args.strict, args.kill_stragglers, args.cgroup
+    if plan.user is not None and plan.strict and plan.cgroup == "off":
+        raise UsageError(
+            "--as with --strict needs a cgroup, or what outlives the judge could not be stopped: leave --cgroup off out"
+        )
     plan.labels = parse_labels(args.label)
     if args.timeout is not None:
         plan.timeout_ns = parse_quantity(
@@ -311,7 +312,8 @@ def measure(plan: Plan, shims: str, complete: Callable[[], None] | None = None) 
 
     def undo() -> None:
         """Without a record the launchers would fail one by one: the judge runs as if we were not there."""
-        _remove(directory)
+        if directory is not None:
+            run_folder.remove(directory)
         for name, value in before.items():
             # One by one: rewriting the whole environment would drop duplicates and entries without `=`.
             if value is None:
@@ -327,7 +329,7 @@ def measure(plan: Plan, shims: str, complete: Callable[[], None] | None = None) 
         signals.block_all()
         if shims != "none":
             if plan.user is None:
-                directory = launcher_directory()
+                directory = one.directory = launcher_directory()
             else:
                 from proofcost import run_as
 
@@ -360,15 +362,6 @@ def measure(plan: Plan, shims: str, complete: Callable[[], None] | None = None) 
         pass
     inherited.restore()
     return status
-
-
-def _remove(directory: str | None) -> None:
-    """Never raises: what stands there may be a hostile user's."""
-    try:
-        if directory is not None:
-            shutil.rmtree(directory, ignore_errors=True)
-    except RecursionError:
-        policy.say(f"{directory} is nested too deep to be removed; remove it")
 
 
 def show(plan: Plan, file: TextIO) -> None:

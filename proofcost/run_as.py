@@ -4,15 +4,13 @@ import contextlib
 import grp
 import os
 import pwd
-import shutil
 import stat
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from proofcost.adapters import launchers
-from proofcost.harness import policy, store
+from proofcost.harness import known_digests, policy, run_folder, store
 from proofcost.harness.collected_whole import CollectedWhole
 from proofcost.harness.plan import Plan
 from proofcost.harness.user import User, has_capability
@@ -26,7 +24,6 @@ _UID_MAX = (1 << 32) - 2
 _PLACES = ("/run", "/tmp", "/var/tmp")
 _PROBE_S = 20
 KEY_MIN_BYTES, KEY_MAX_BYTES = 16, 4096
-DIGESTS = "digests"
 
 
 def find_user(word: str) -> User:
@@ -119,35 +116,31 @@ def launcher_directory(plan: Plan, one: Whole) -> tuple[str, launchers.Options]:
             if os.statvfs(parent).f_flag & os.ST_NOEXEC:
                 raise policy.MeterError("mounted noexec")
             store.check_above(parent)
-            made = tempfile.mkdtemp(prefix="proofcost-", dir=parent)
+            made = run_folder.make(os.path.abspath(parent))
         except (OSError, policy.MeterError, store.StoreError) as error:
             refused.append(f"{parent}: {error}")
             continue
         with _removed_on_failure(made):
-            os.chmod(made, 0o755)
             tree, interpreter = Path(made, "meter"), launchers.choose_interpreter()
             options = launchers.Options(plan.store, str(tree), interpreter)
             options.digest = copy_meter(tree, tree, interpreter)
-            options.door = (plan.door.number, plan.door.inode, _make_digests(made, plan.user))
+            options.door = (plan.door.number, plan.door.inode, _make_digests(made))
             problem = _try_as(plan.user, interpreter, str(tree))
             if problem is None:
                 one.directory = made
                 return made, options
         refused.append(f"{parent}: {problem}")
-        shutil.rmtree(made, ignore_errors=True)
+        run_folder.remove(made)
     raise policy.MeterError(
         f"no place for launchers that user {plan.user.name} can execute: {'; '.join(refused)}; set TMPDIR"
     )
 
 
-def _make_digests(folder: str, user: User) -> str:
-    """Where the user's meters may keep digests of programs; empty where none can be given to it (no CAP_CHOWN)."""
-    made = os.path.join(folder, DIGESTS)
+def _make_digests(folder: str) -> str:
+    """Where the user's meters find digests of programs, which the collector keeps for them."""
+    made = os.path.join(folder, known_digests.FOLDER)
     os.mkdir(made, 0o700)
-    try:
-        os.chown(made, user.uid, user.gid)
-    except OSError:
-        return ""
+    os.chmod(made, 0o755)  # whatever the umask
     return made
 
 
@@ -156,7 +149,7 @@ def _removed_on_failure(folder: str) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        run_folder.remove(folder)
         raise
 
 

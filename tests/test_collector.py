@@ -7,6 +7,7 @@ Afterwards an honest call is made (`honest()`), which must come out as if nothin
 import json
 import os
 import signal
+import time
 from typing import Any
 
 import pytest
@@ -320,7 +321,45 @@ print(call("/bin/sh", "-c", "exit 1"), call("/bin/sh", "-c", "exit 0"))
     seal = judged.seal()
     assert seal["complete"] is False
     assert seal["collector"]["door_shut"]["realtime_ns"] > 0
-    assert seal["incomplete"] == ["the way to the collector was shut from inside: later calls may be missing"]
+    assert set(seal["collector"]["refused"]) == {"unspoken"}, "what it threw away"
+    assert seal["incomplete"][1:] == ["the way to the collector was shut from inside: later calls may be missing"]
+
+
+@pytest.mark.parametrize("emptied", [True, False])
+def test_a_door_that_hands_nothing_on_is_told(judged: Judged, emptied: bool) -> None:
+    """With SO_PASSRIGHTS off at the judge's end no more connections can be put in."""
+    drain = "while select.select([shared], [], [], 0.1)[0]: shared.recv(16)"
+    ended = judged.python(
+        HOSTILE
+        + f"""
+shared = socket.socket(fileno=os.dup(NUMBER))
+try: shared.setsockopt(socket.SOL_SOCKET, {door.SO_PASSRIGHTS}, 0)
+except OSError: sys.exit(77)
+{drain if emptied else ""}
+print(call("/bin/sh", "-c", "exit 1"), call("/bin/sh", "-c", "exit 0"))
+"""
+    )
+    if ended.status == 77:
+        pytest.skip("this kernel knows no SO_PASSRIGHTS")
+    assert (ended.status, ended.stdout) == (0, b"1 0\n")
+    assert len(honest_calls(judged)) == (0 if emptied else 2), "what waits in the door reaches a meter all the same"
+    seal = judged.seal()
+    assert seal["complete"] is False
+    assert seal["collector"]["door_shut"] is not None
+    assert set(seal["collector"]["refused"]) == ({"unspoken"} if emptied else set())
+
+
+def test_connections_that_are_taken_and_thrown_away_are_counted_and_have_an_end(judged: Judged) -> None:
+    said = attack(
+        judged,
+        """
+for _ in range(10): take().close()
+honest()
+""",
+    )
+    assert said.split() == ["honest"]
+    assert refused(judged) == {"unspoken": 10}
+    assert judged.seal()["complete"] is False
 
 
 def test_nothing_can_be_sent_through_the_door(judged: Judged) -> None:
@@ -485,6 +524,21 @@ sys.exit(9)
     assert seal["collector"] is None
     assert "the collector is gone or does not answer" in seal["incomplete"][0]
     assert judged.whole_anyway().outcome["code"] == 9
+
+
+def test_a_collector_that_hangs_at_the_end_costs_two_seconds_in_all(judged: Judged) -> None:
+    from kept import PRELUDE, PYTHON
+
+    script = 'open("ready", "w").close()\nwhile not os.path.exists("go"): time.sleep(0.01)\nos._exit(9)\n'
+    with judged.started([PYTHON, "-c", PRELUDE + script]) as process:
+        judged.wait_for((judged.work / "ready").exists, "ready")
+        os.kill(collector_of(process.pid), signal.SIGSTOP)
+        began = time.monotonic()
+        (judged.work / "go").touch()
+        assert process.wait(60) == 9
+    assert door.WAIT_S <= time.monotonic() - began < door.WAIT_S * 1.7
+    assert judged.left() == []
+    assert "the collector is gone or does not answer" in judged.seal()["incomplete"][0]
 
 
 def test_a_call_that_is_given_up_leaves_a_mark_in_the_store(judged: Judged) -> None:

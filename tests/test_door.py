@@ -3,6 +3,7 @@
 import _socket
 import contextlib
 import fcntl
+import json
 import os
 import select
 import socket
@@ -18,7 +19,7 @@ from calling import Wrap, call, shared_tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proofcost.harness import caller, decode, door, keeper, store
+from proofcost.harness import caller, decode, door, keeper, known_digests, store
 from proofcost.harness.door import Connection, Door, DoorError
 from proofcost.harness.record import Json, dumps
 from proofcost.harness.user import User
@@ -334,6 +335,56 @@ def test_the_bounds_of_a_session_hold(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(keeper, "INVOCATIONS_MAX", 100)
     monkeypatch.setattr(keeper, "BYTES_MAX", desk.keeper.bytes_count + 10)
     assert desk.hear([lines(started("1-9-00000000"))]).startswith(b"no started this session's records exceed")
+
+
+def test_what_counts_is_what_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`\u00e9` takes two bytes on its way and six in the record."""
+    desk = Desk(tmp_path)
+    sent = started(labels={}, argv={"head": ["\u00e9" * 100_000]})
+    raw = json.dumps(sent, ensure_ascii=False).encode() + b"\n"
+    assert len(raw) < 202_000
+
+    def pieces(raw: bytes) -> list[bytes]:
+        return [raw[at : at + 50_000] for at in range(0, len(raw), 50_000)]
+
+    assert desk.hear(pieces(raw)).startswith(b"ok started")
+    [kept] = desk.folder.iterdir()
+    assert 600_000 < desk.keeper.bytes_count == kept.stat().st_size
+    monkeypatch.setattr(keeper, "LINE_MAX_BYTES", 600_000)
+    assert b"no started written down it has 60" in desk.hear(pieces(raw.replace(b"-1480-", b"-1481-")))
+    assert desk.keeper.refused == {"oversized": 1}
+    monkeypatch.setattr(keeper, "LINE_MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(keeper, "BYTES_MAX", 1_200_000)
+    assert b"this session's records exceed" in desk.hear(pieces(raw.replace(b"-1480-", b"-1482-")))
+    assert [path.name for path in desk.folder.iterdir()] == [kept.name]
+    small = desk.keeper.bytes_count
+    desk.hear([lines(started("1-3-00000000")), b'{"event":"discard"}\n'])
+    [mark] = (tmp_path / "marks").iterdir()
+    assert desk.keeper.bytes_count > small + mark.stat().st_size, "a mark takes room, too"
+
+
+DIGEST = "ab" * 32
+
+
+def test_learnt_digests_are_kept_as_far_as_they_are_some(tmp_path: Path) -> None:
+    known = tmp_path / "known"
+    known.mkdir()
+    desk = Desk(tmp_path / "desk")
+    desk.keeper.known = known_digests.KnownDigests(str(known))
+    odd: list[Json] = [
+        ["10 32 5 7 9", DIGEST], ["1 2 3 4", DIGEST], ["1 2 3 4 x", DIGEST], ["../1 2 3 4 5", DIGEST], ["", ""], 7,
+        ["1 2 3 4 5", "short"], ["1 2 3 4 5\n", DIGEST], [1, 2], ["9" * 30 + " 2 3 4 5", DIGEST], None, [], {},
+    ]  # fmt: skip
+    assert desk.hear([lines(started(digests=odd))]).startswith(b"ok started")
+    assert [path.name for path in known.iterdir()] == ["a-20"]
+    assert stat.S_IMODE((known / "a-20").stat().st_mode) == 0o644
+    no_digests: list[Json] = ["x", {}, 5, None]
+    for number, wrong in enumerate(no_digests):
+        assert desk.hear([lines(started(f"2-{number}-00000000", digests=wrong))]).startswith(b"ok started")
+    many: list[Json] = [[f"1 {inode} 3 4 5", DIGEST] for inode in range(600)]
+    assert desk.hear([lines(started("3-3-00000000", digests=many))]).startswith(b"ok started")
+    assert len(list(known.iterdir())) == known_digests.KEPT_MAX
+    assert all(b"digests" not in path.read_bytes() for path in desk.folder.iterdir())
 
 
 def test_a_disk_without_room_refuses_and_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

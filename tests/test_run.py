@@ -51,9 +51,9 @@ def test_no_place_for_launchers_runs_the_judge_all_the_same(
 ) -> None:
     """A fault of ours, not a wrong call."""
     code = (
-        "import sys, tempfile\n"
+        "import sys, proofcost.harness.run_folder as module\n"
         "def no(*a, **k): raise OSError(28, 'No space left on device')\n"
-        "tempfile.mkdtemp = no\n"
+        "module.make = no\n"
         "from proofcost.cli import main\n"
         "sys.exit(main())\n"
     )

@@ -1,10 +1,12 @@
 """Who the judge becomes, what of its surroundings changes with that, and every wrong way to ask for it."""
 
+import hashlib
 import os
 import pwd
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 from kept import CALL, PRELUDE, PYTHON, Judged
 from wrapped import NOBODY, PROOFCOST, REPO
 
-from proofcost.harness import session, store
+from proofcost.harness import run_folder, session, store
 from proofcost.harness.user import User
 from proofcost.harness.whole import new_session
 from proofcost.run import UsageError
@@ -163,8 +165,9 @@ def test_of_the_environment_only_what_names_the_user_changes(judged: Judged) -> 
 
 def test_the_launchers_belong_to_root_and_are_gone_afterwards(judged: Judged) -> None:
     script = (
-        "echo $COMPARATOR_LANDRUN; d=$(dirname $COMPARATOR_LANDRUN); find $d -writable ! -type l ! -path '*/digests*'; "
-        "find $d ! -uid 0 ! -path '*/digests*'; touch $d/x $d/meter/x; mv $d $d.old; rm -f $COMPARATOR_LANDRUN; "
+        "echo $COMPARATOR_LANDRUN; d=$(dirname $COMPARATOR_LANDRUN); find $d -writable ! -type l; "
+        "find $d ! -uid 0; touch $d/x $d/meter/x $d/digests/x; mkdir $d/digests/d; mv $d $d.old; "
+        "rm -f $COMPARATOR_LANDRUN; "
         f"{CALL} /bin/sh -c 'exit 3'; exit $?"
     )
     ended = judged.shell(script)
@@ -176,29 +179,118 @@ def test_the_launchers_belong_to_root_and_are_gone_afterwards(judged: Judged) ->
     assert one.outcome["code"] == 3
 
 
-def test_digests_are_kept_for_the_session_but_never_where_the_sandbox_may_write(judged: Judged) -> None:
+def test_digests_are_kept_for_the_session_by_root_alone(judged: Judged) -> None:
+    """Whatever a sandbox may write: to root's folder the judge's user cannot."""
     script = (
-        f"d=$(dirname $COMPARATOR_LANDRUN); {CALL} /bin/true; ls $d/digests | wc -l; rm -f $d/digests/*; "
-        '"$COMPARATOR_LANDRUN" --rox / --rw $d/digests -- /bin/true; ls $d/digests | wc -l; '
-        '"$COMPARATOR_LANDRUN" --unrestricted-filesystem -- /bin/true; ls $d/digests | wc -l'
+        f"d=$(dirname $COMPARATOR_LANDRUN); {CALL} /bin/true; stat -c '%u %a' $d/digests/*; rm -f $d/digests/*; "
+        'echo forged > $d/digests/x; "$COMPARATOR_LANDRUN" --rox / --rw $d/digests -- /bin/true; ls $d/digests | wc -l'
     )
     ended = judged.shell(script)
-    counts = [int(line) for line in ended.stdout.split()]
-    assert counts[0] >= 1
-    assert counts[1:] == [0, 0]
-    digests = {one.started["target"]["sha256"] for one in judged.calls()}
-    assert len(digests) == 1, "computed anew, the same"
-    assert None not in digests
+    *kept, count = ended.stdout.decode().splitlines()
+    assert kept == ["0 644"] * int(count)
+    assert int(count) >= 1
+    digests = [one.started["target"]["sha256"] for one in judged.calls()]
+    assert len(digests) == 2
+    assert digests == [hashlib.sha256(Path("/bin/true").read_bytes()).hexdigest()] * 2
+    assert all("digests" not in one.started for one in judged.records()), "what is handed over is no part of a record"
 
 
-def test_a_folder_of_digests_full_of_traps_is_removed_or_told(judged: Judged) -> None:
-    deep = (
-        "cd $(dirname $COMPARATOR_LANDRUN)/digests; ln -s /etc e; mkfifo f; for n in $(seq 60); do mkdir d; cd d; done"
+def test_a_digest_that_is_kept_is_not_computed_again(judged: Judged) -> None:
+    """A hundred megabytes take our own SHA-256 a third of a second."""
+    big = judged.work / "big"
+    with big.open("wb") as file:
+        file.truncate(100 << 20)
+    big.chmod(0o755)
+    os.utime(big, (1, 1))
+    time.sleep(2.1)  # a file that has just changed is not believed
+    judged.shell(f"for n in 1 2 3; do {CALL} ./big; done")
+    costs = [one.finished["meter_cost"]["cpu_ns"] for one in judged.calls() if one.finished]
+    assert len(costs) == 3
+    assert len({one.started["target"]["sha256"] for one in judged.calls()} - {None}) == 1
+    assert max(sorted(costs)[:2]) * 2 < max(costs), costs
+
+
+def test_a_root_that_may_not_list_others_folders_leaves_nothing(judged: Judged) -> None:
+    """README's capabilities: no CAP_DAC_OVERRIDE among them."""
+    few = "-all,+setuid,+setgid,+kill,+chown"
+    ended = judged.shell(
+        f"echo $COMPARATOR_LANDRUN; {CALL} /bin/true; exit 3",
+        via=["setpriv", f"--bounding-set={few}", f"--inh-caps={few}", "--"],
     )
-    ended = judged.shell(deep + "; exit 3")
+    assert ended.status == 3, ended.stderr
+    assert ended.stdout.startswith(b"/")
+    assert not Path(os.fsdecode(ended.stdout).strip()).parent.exists()
+    assert len(judged.calls()) == 1
+
+
+def dying(judged: Judged, where: str, judge: str = "true") -> int:
+    """A `run` of its own that gets SIGKILL at a place in it; its pid."""
+    code = (
+        f"import os, sys\n{where}\n"
+        "from proofcost.cli import main\n"
+        f"sys.exit(main({judged.argv(['/bin/sh', '-c', judge])[1:]!r}))\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], env=judged.env({"TMPDIR": place(judged)}), cwd=judged.work)
+    assert process.wait(60) == -9
+    return process.pid
+
+
+def place(judged: Judged) -> str:
+    at = judged.folder / "launchers"
+    at.mkdir(exist_ok=True)
+    at.chmod(0o755)
+    return str(at)
+
+
+def test_what_a_run_leaves_that_is_killed_early_goes_with_the_next(judged: Judged) -> None:
+    killed = "def kill(*a, **k): os.kill(os.getpid(), 9)\n"
+    for where in (
+        "import proofcost.harness.collector as module\n" + killed + "module.start = kill",
+        "import proofcost.run_as as module\n" + killed + "module.copy_meter = kill",
+    ):
+        pid = dying(judged, where)
+        assert [path.name.split("-")[4] for path in Path(place(judged)).iterdir()] == [str(pid)]
+    at = Path(place(judged))
+    ended = judged.shell("ls $TMPDIR; exit 3", env={"TMPDIR": str(at)})
     assert ended.status == 3
-    assert Path("/etc/passwd").exists()
-    assert ended.stderr == b""
+    assert len(ended.stdout.split()) == 1, "its own"
+    assert list(at.iterdir()) == []
+
+
+@pytest.mark.parametrize("limit", [5, 6, 7, 8, 9, 10, 12])
+def test_few_descriptors_leave_no_folder_for_long(judged: Judged, limit: int) -> None:
+    at = Path(place(judged))
+    ended = judged.shell("exit 3", via=["prlimit", f"--nofile={limit}"], env={"TMPDIR": str(at)})
+    assert ended.status in (1, 3), "1 is the interpreter's that could not start"
+    run_folder.sweep(str(at))
+    assert list(at.iterdir()) == []
+
+
+def test_nothing_that_goes_wrong_in_removing_keeps_from_sealing(judged: Judged) -> None:
+    code = (
+        "import sys, proofcost.harness.run_folder as module\n"
+        "def no(*a, **k): raise RecursionError('odd')\n"
+        "module.remove = no\n"
+        "from proofcost.cli import main\n"
+        f"sys.exit(main({judged.argv(['/bin/sh', '-c', 'touch ready; sleep 60'])[1:]!r}))\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], env=judged.env(), cwd=judged.work)
+    judged.wait_for((judged.work / "ready").exists, "ready")
+    process.kill()
+    process.wait(60)
+    judged.wait_for(lambda: (judged.session() / "sealed.json").exists(), "the collector seals")
+    assert judged.seal()["incomplete"][0] == "run was killed before the session's end"
+    judged.wait_for(lambda: judged.left() == [], "nothing is left")
+
+
+def test_strict_without_a_cgroup_is_a_wrong_call(judged: Judged) -> None:
+    """What outlives the judge could not be stopped, which `--strict` is to refuse; the two contradict each other."""
+    ended = judged.shell("touch started", "--strict", "--cgroup", "off")
+    assert (ended.status, ended.stdout) == (2, b"")
+    assert ended.stderr.startswith(b"proofcost: --as with --strict needs a cgroup")
+    assert ended.stderr.count(b"\n") == 1
+    assert not list(judged.work.iterdir())
+    assert judged.shell("exit 5", "--cgroup", "off").status == 5
 
 
 def test_the_package_may_stand_where_only_root_can_read(judged: Judged) -> None:
@@ -331,9 +423,9 @@ def test_an_odd_fault_before_the_start_runs_the_judge_as_its_user(judged: Judged
 
 def test_no_place_for_launchers_runs_the_judge_as_its_user(judged: Judged) -> None:
     code = (
-        "import sys, tempfile\n"
+        "import sys, proofcost.harness.run_folder as module\n"
         "def no(*a, **k): raise OSError(28, 'No space left on device')\n"
-        "tempfile.mkdtemp = no\n"
+        "module.make = no\n"
         "from proofcost.cli import main\n"
         f"sys.exit(main({judged.argv(['/bin/sh', '-c', 'id -u; exit 3'])[1:]!r}))\n"
     )
