@@ -20,12 +20,13 @@ from proofcost.harness.running import MeterState
 from proofcost.output import DONE, FAILED
 from proofcost.reports.figures import wall
 from proofcost.reports.findings import cannot_be_read, found_object, nothing_here, problem_lines, with_marks
-from proofcost.reports.inert import inert
+from proofcost.reports.inert import inert, inert_outside
 from proofcost.reports.outcome import outcome_text
 from proofcost.reports.printing import Row, full_width, is_ascii, is_narrow, table_of, write
 from proofcost.reports.session import calls_outcome, calls_span_ns
 from proofcost.reports.table import judge_text
 from proofcost.reports.units import human, plural, when
+from proofcost.sealed import Sealed, sealed
 from proofcost.show import USAGE, UsageError, add_reading, choose_store, warn
 
 DEFAULT_COUNT = 20
@@ -90,7 +91,7 @@ def _row(session: str, records: Sequence[Record], console: Console) -> Row:
     return Row(cells)
 
 
-def _object(session: str, records: Sequence[Record]) -> dict[str, Any]:
+def _object(session: str, records: Sequence[Record], seal: Sealed) -> dict[str, Any]:
     whole = whole_of(records)
     found = wall(whole).shown if whole is not None else None
     return {
@@ -107,13 +108,15 @@ def _object(session: str, records: Sequence[Record]) -> dict[str, Any]:
         "whole_outcome": None if whole is None else whole.outcome,
         "calls_span_ns": calls_span_ns(records),
         "calls_outcome": calls_outcome(records),
+        "seal": seal.as_json(),
     }
 
 
 def main(args: argparse.Namespace) -> int:
     """Print the newest sessions.
 
-    Exit status: 0 done (also when there are none), 1 what is there cannot be read, or output not written, 2 usage.
+    Exit status: 0 done (also when there are none), 1 what is there cannot be read or is not as it was sealed, or output
+    not written, 2 usage.
     """
     try:
         return _log(args)
@@ -133,14 +136,18 @@ def _log(args: argparse.Namespace) -> int:
     if chosen:
         store = with_marks(store, chosen[-1][1][0].started_at_ns, None)
     warn(problem_lines(store))
+    seals = {session: sealed(records) for session, records in chosen}
+    for session, seal in seals.items():
+        warn([f"warning: session {inert_outside(session, 80, True)}: {line}" for line in seal.broken()])
+    status = FAILED if any(seal.problems for seal in seals.values()) else DONE
     if args.json:
-        objects = [_object(session, records) for session, records in chosen]
+        objects = [_object(session, records, seals[session]) for session, records in chosen]
         print(json.dumps({**found_object(store), "sessions_count": total, "sessions": objects}, indent=1))
     if not newest:
         warn(nothing_here(store, how, os.environ, os.geteuid()))
         return FAILED if cannot_be_read(store) else DONE
     if args.json:
-        return DONE
+        return status
     console = Console()
     rows = [_row(session, records, console) for session, records in chosen]
     with full_width(console):
@@ -149,4 +156,4 @@ def _log(args: argparse.Namespace) -> int:
             write(console, Text(f"\n{SPAN}", style="dim"))
     if total > args.n:
         warn([f"{plural(total - args.n, 'older session')} not shown: -n {total} shows all"])
-    return DONE
+    return status

@@ -12,19 +12,21 @@ import json
 import os
 import re
 import shutil
+import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from proofcost import doctor, install
 from proofcost.adapters import launchers
 from proofcost.doctor_seen import Tool, Tried
-from proofcost.harness import policy, whole
+from proofcost.harness import policy, signals, whole
 from proofcost.harness.record import Json, escape_text
 from proofcost.meter_copy import copy_meter
-from proofcost.prove_call import Planted, Seen, State, call, streams_for
+from proofcost.prove_call import ENDING, Planted, Seen, State, call, streams_for
 from proofcost.prove_cases import Case, Sandbox, for_kernels, for_sandbox, sandboxes
 from proofcost.run import launcher_directory
 
@@ -327,6 +329,37 @@ def _print(one: Compared) -> None:
         print(line, flush=True)
 
 
+class _EndedError(BaseException):
+    """Somebody sent us a signal to end by."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """The first signal that would end us raises _EndedError, so that what was made is taken away."""
+    ours = os.getpid()
+    defaults = (signal.SIG_DFL, signal.default_int_handler)
+    taken = {number: signal.getsignal(number) for number in ENDING if signal.getsignal(number) in defaults}
+
+    def end(number: int, frame: object) -> None:
+        if os.getpid() != ours:  # a child that is not yet its command
+            signals.die_by(number)
+        for other in taken:
+            signal.signal(other, signal.SIG_IGN)
+        raise _EndedError(number)
+
+    for number in taken:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, before in taken.items():
+            signal.signal(number, before)
+
+
 def main(args: argparse.Namespace) -> int:
     """Compare, print, and say 1 when something differs."""
     if args.store is not None:
@@ -334,18 +367,22 @@ def main(args: argparse.Namespace) -> int:
         return USAGE
     directory = None if args.launchers is None else Path(os.path.abspath(args.launchers))
     found: list[Compared] = []
-    folder = Path(launcher_directory())
     try:
-        for one in comparisons(directory, folder):
-            found.append(one)
-            if not args.json:
-                _print(one)
+        with _ended_by_signals():
+            folder = Path(launcher_directory())
+            try:
+                for one in comparisons(directory, folder):
+                    found.append(one)
+                    if not args.json:
+                        _print(one)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+                _forget_trials(directory)
     except ValueError as error:
         policy.say(str(error))
         return USAGE
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        _forget_trials(directory)
+    except _EndedError as ended:
+        signals.die_by(ended.number)
     if args.json:
         whole_answer = {"schema": SCHEMA, "comparisons": [one.as_json() for one in found], "summary": summary(found)}
         print(json.dumps(whole_answer, indent=1))

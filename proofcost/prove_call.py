@@ -19,6 +19,7 @@ from proofcost.harness import procfs
 PATIENCE_S = 30.0
 READY = b"ready\n"
 _STEP_S = 0.002
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _DEFAULTS = (signal.SIGPIPE, signal.SIGXFSZ)  # what our own Python changed; `subprocess` gives both back as well
 
 # From /proc/PID/status, by what it is called in a report.
@@ -153,6 +154,15 @@ def call(argv: Sequence[str], planted: Planted, caller: Caller, streams: Streams
     pid = os.fork()
     if pid == 0:
         _become(argv, caller, streams)
+    try:
+        return _see_through(pid, planted, streams)
+    except BaseException:  # we are to end: the call, too
+        for member in procfs.tree_of(pid):
+            _send(member, signal.SIGKILL)
+        raise
+
+
+def _see_through(pid: int, planted: Planted, streams: Streams) -> Seen:
     state: State = {}
     unread = None
     tree = [pid]
@@ -180,8 +190,9 @@ def _become(argv: Sequence[str], caller: Caller, streams: Streams) -> None:
     try:
         for number in _DEFAULTS:
             signal.signal(number, signal.SIG_DFL)
-        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
+        for number in ENDING:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
         for fd, stream in enumerate((streams.stdin, streams.stdout, streams.stderr)):
             os.dup2(stream, fd)
         caller.prepare()

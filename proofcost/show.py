@@ -13,7 +13,6 @@ from dataclasses import replace
 from rich.console import Console
 
 from proofcost import sessions
-from proofcost.harness import seal
 from proofcost.harness.derive import calls_of
 from proofcost.harness.merged import Record
 from proofcost.harness.reading import Store
@@ -30,10 +29,10 @@ from proofcost.reports.findings import (
     with_marks,
 )
 from proofcost.reports.inert import inert_outside
-from proofcost.reports.seal import seal_lines
 from proofcost.reports.session import ended_at_ns
 from proofcost.reports.table import render
 from proofcost.reports.units import plural
+from proofcost.sealed import Sealed, sealed
 
 USAGE = 2
 SEAL_KEY_MAX_BYTES = 4096
@@ -180,7 +179,8 @@ def warn(lines: Sequence[str]) -> None:
 def main(args: argparse.Namespace) -> int:
     """Print what `args.id` names.
 
-    Exit status: 0 done (also when there is nothing), 1 what is there cannot be read, or output not written, 2 usage.
+    Exit status: 0 done (also when there is nothing), 1 what is there cannot be read or is not as it was sealed, or
+    output not written, 2 usage.
     """
     try:
         return _show(args)
@@ -243,15 +243,20 @@ def _show(args: argparse.Namespace) -> int:
         None if end is None else end + MARKS_AROUND_NS,
     )
     warn(problem_lines(store))
+    seal = _sealed(session, args.seal_key)
+    status = FAILED if seal.problems else DONE
+    if args.output is not None or args.json or isinstance(found, Record):
+        warn([f"warning: session {inert_outside(session[0].session, 80, True)}: {line}" for line in seal.broken()])
     if args.output is not None:
-        return _save(args, session, records)
+        return _save(args, session, records) or status
     if args.json:
-        print(json.dumps({**found_object(store), "records": merged_objects(records)}, indent=1))
-        return DONE
+        whole_answer = {**found_object(store), "seal": seal.as_json(), "records": merged_objects(records)}
+        print(json.dumps(whole_answer, indent=1))
+        return status
     console = Console()
     if isinstance(found, Record):
         render_invocation(found, console)
-        return DONE
+        return status
     if is_bench(found):
         from proofcost.bench_reports import (
             render_bench,
@@ -264,11 +269,13 @@ def _show(args: argparse.Namespace) -> int:
         for record in found:
             console.print()
             render_invocation(record, console)
-    return _check_seal(found, args.seal_key, console)
+    for line in seal.lines():
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    return status
 
 
-def _check_seal(records: Sequence[Record], key_file: str | None, console: Console) -> int:
-    """Say whether the session is as it was sealed. Raises UsageError for a key that cannot be read."""
+def _sealed(records: Sequence[Record], key_file: str | None) -> Sealed:
+    """Whether a session is as it was sealed. Raises UsageError for a key that cannot be read, or without a seal."""
     key = None
     if key_file is not None:
         try:
@@ -276,9 +283,7 @@ def _check_seal(records: Sequence[Record], key_file: str | None, console: Consol
                 key = file.read(SEAL_KEY_MAX_BYTES)
         except OSError as error:
             raise UsageError(f"--seal-key {inert_outside(key_file, 200, True)}: {error.strerror}") from None
-    checked = seal.check(os.path.dirname(records[0].path), key, sessions.contents_of(records))
-    if checked is None and key is not None:
+    found = sealed(records, key)
+    if found.checked is None and key is not None:
         raise UsageError("--seal-key: this session is not sealed")
-    for line in seal_lines(checked):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-    return FAILED if checked is not None and checked.problems else DONE
+    return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from proofcost.harness.seal import Checked
 from proofcost.reports.inert import inert_outside
 from proofcost.reports.units import plural
@@ -15,14 +17,19 @@ _SIGNED = {
 }
 
 
+def broken_lines(problems: Sequence[str]) -> list[str]:
+    """One line for each of the first differences, and how many more there are."""
+    shown = [f"seal broken: {inert_outside(problem, 200, True)}" for problem in problems[:_PROBLEMS_SHOWN]]
+    rest = len(problems) - _PROBLEMS_SHOWN
+    return shown + ([f"seal broken: and {plural(rest, 'more difference')}"] if rest > 0 else [])
+
+
 def seal_lines(checked: Checked | None) -> list[str]:
     """One line where the folder is as it was sealed; else one for each difference."""
     if checked is None:
         return []
     if checked.problems:
-        shown = [f"seal broken: {inert_outside(problem, 200, True)}" for problem in checked.problems[:_PROBLEMS_SHOWN]]
-        rest = len(checked.problems) - _PROBLEMS_SHOWN
-        return shown + ([f"seal broken: and {plural(rest, 'more difference')}"] if rest > 0 else [])
+        return broken_lines(checked.problems)
     seal = checked.seal
     files, counts, reasons = seal.get("files"), seal.get("collector"), seal.get("incomplete")
     known = len(files) if isinstance(files, list) else 0

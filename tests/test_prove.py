@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -191,6 +192,24 @@ def bare_path(tmp_path: Path) -> str:
     for name in ("true", "sh"):
         (made / name).symlink_to(f"/bin/{name}")
     return str(made)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_whatever_ends_it_nothing_is_left(bare_path: str, tmp_path: Path, number: int) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    process = subprocess.Popen(
+        [PROOFCOST, "doctor", "--prove"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={"PATH": bare_path, "TMPDIR": str(place)},
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith(b"equal"), "it is at work"
+    assert len(list(place.iterdir())) == 1
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (-number, b"")
+    assert list(place.iterdir()) == []
 
 
 def test_fresh_launchers_are_equal_with_stand_ins(bare_path: str) -> None:

@@ -196,6 +196,75 @@ def test_show_says_whether_a_session_is_as_it_was_sealed(judged: Judged) -> None
     assert f"seal broken: {file.name}: not what was sealed" in broken.stdout
 
 
+def reading(judged: Judged, *words: str) -> "subprocess.CompletedProcess[str]":
+    argv = [PROOFCOST, *words, "--store", str(judged.store)]
+    return subprocess.run(argv, capture_output=True, text=True, check=False)
+
+
+def test_every_way_of_reading_says_that_a_seal_is_broken_or_gone(judged: Judged) -> None:
+    assert judged.shell(f"{CALL} /bin/true").status == 0
+    folder, [call] = judged.session(), judged.calls()
+    invocation = str(call.started["invocation"])
+    ways = (
+        ("show",), ("show", "--all"), ("show", "--json"), ("show", invocation), ("show", invocation, "--json"),
+        ("show", "last.1"), ("show", "-o", str(judged.folder / "x.svg")), ("log",), ("log", "--json"),
+    )  # fmt: skip
+    for way in ways:
+        well = reading(judged, *way)
+        assert (well.returncode, "seal" in well.stderr) == (0, False), way
+    assert json.loads(reading(judged, "show", "--json").stdout)["seal"] == {
+        "state": "as_sealed", "problems": [], "complete": True, "incomplete": [], "signature": "unsigned",
+    }  # fmt: skip
+    file = folder / f"{invocation}.jsonl"
+    before, seal_before = file.read_bytes(), (folder / "sealed.json").read_bytes()
+
+    def all_tell(said: str) -> None:
+        for way in ways:
+            told = reading(judged, *way)
+            assert told.returncode == 1, way
+            assert f"seal broken: {said}" in (told.stdout if way in (("show",), ("show", "--all")) else told.stderr), (
+                way
+            )
+        seals = [
+            json.loads(reading(judged, "show", invocation, "--json").stdout)["seal"],
+            json.loads(reading(judged, "log", "--json").stdout)["sessions"][0]["seal"],
+        ]
+        assert [one["state"] for one in seals] == ["broken"] * 2
+        assert all(one["problems"][0].startswith(said) for one in seals)
+
+    file.write_bytes(before + b"\n")
+    all_tell(f"{file.name}: not what was sealed")
+    file.write_bytes(before)
+    (folder / "sealed.json").unlink()
+    all_tell("no sealed.json, and root's collector kept these records")
+    (folder / "sealed.json").write_bytes(seal_before)
+    assert reading(judged, "log").returncode == 0
+
+
+def test_a_session_that_still_runs_needs_no_seal_yet(judged: Judged) -> None:
+    script = f"{CALL} /bin/true; touch ready; while [ ! -e go ]; do sleep 0.02; done"
+    with judged.started(["/bin/bash", "-c", script]) as process:
+        judged.wait_for((judged.work / "ready").exists, "ready")
+        for way in (("show",), ("log",), ("log", "--json")):
+            told = reading(judged, *way)
+            assert (told.returncode, told.stderr) == (0, ""), way
+        assert json.loads(reading(judged, "show", "--json").stdout)["seal"] is None
+        (judged.work / "go").touch()
+        assert process.wait(60) == 0
+
+
+def test_a_key_is_used_whatever_is_shown(judged: Judged) -> None:
+    key, other = judged.folder / "key", judged.folder / "other"
+    for path, content in ((key, KEY), (other, b"x" * 32)):
+        path.write_bytes(content)
+        path.chmod(0o600)
+    judged.shell(f"{CALL} /bin/true", "--seal-key", key)
+    good, bad = (reading(judged, "show", "--json", "--seal-key", str(path)) for path in (key, other))
+    assert (good.returncode, json.loads(good.stdout)["seal"]["signature"]) == (0, "verified")
+    assert (bad.returncode, json.loads(bad.stdout)["seal"]["signature"]) == (1, "wrong")
+    assert "seal broken: its signature is not of this key" in bad.stderr
+
+
 def test_show_says_that_no_meter_was_seen_and_what_is_incomplete(judged: Judged) -> None:
     judged.shell("true")
     assert "no meter seen: no call reached the collector" in show(judged.session()).stdout
