@@ -19,6 +19,8 @@ from proofcost.harness.user import User
 from proofcost.harness.version import SCHEMA, VERSION
 
 INVOCATIONS_MAX = 100_000
+# Each keeps its cgroup to the end, where it is settled (0.5 ms) while the judge's caller waits.
+UNFINISHED_MAX = 2048
 BYTES_MAX = 1 << 30
 _ANCESTORS_MAX = 64
 _ID = re.compile(r"[0-9a-f]{1,16}-[0-9]{1,10}-[0-9a-f]{8}")
@@ -147,6 +149,8 @@ class Keeper:
         invocation = self._check(event, "started", _STARTED)
         if self.started_count >= INVOCATIONS_MAX:
             raise RefusedError("too_many", f"this session has {INVOCATIONS_MAX} calls already")
+        if self.started_count - self.finished_count - self.discarded_count >= UNFINISHED_MAX:
+            raise RefusedError("too_many", f"this session has {UNFINISHED_MAX} calls without an end already")
         if os.path.lexists(f"{self.folder}/{invocation}.jsonl"):
             raise RefusedError("replayed", "an invocation of this id was kept before")
         group, why = self._make_cgroup(invocation)

@@ -337,6 +337,19 @@ def test_the_bounds_of_a_session_hold(tmp_path: Path, monkeypatch: pytest.Monkey
     assert desk.hear([lines(started("1-9-00000000"))]).startswith(b"no started this session's records exceed")
 
 
+def test_calls_without_an_end_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the end, each of them takes its time."""
+    assert keeper.UNFINISHED_MAX < 5000
+    desk = Desk(tmp_path)
+    monkeypatch.setattr(keeper, "UNFINISHED_MAX", 2)
+    ids = [f"1-{n}-00000000" for n in range(5)]
+    for name in ids[:2]:
+        assert desk.hear([lines(started(name), finished(name))]).startswith(b"ok started")
+    for name in ids[2:4]:
+        assert desk.hear([lines(started(name))]).startswith(b"ok started")
+    assert b"no started this session has 2 calls without an end already" in desk.hear([lines(started(ids[4]))])
+
+
 def test_what_counts_is_what_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`\u00e9` takes two bytes on its way and six in the record."""
     desk = Desk(tmp_path)
