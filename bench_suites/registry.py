@@ -1,6 +1,6 @@
 """The kernels that are known: how each takes its input, its threads and a memory limit, and what its exit codes mean.
 
-kernels.toml beside this file has them; people add files of their own in its format.
+harness/kernels.toml has them; people add files of their own in its format.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from proofcost.harness import described
+from proofcost.harness import described, kernels_known
 from proofcost.harness.described import Table
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SHIPPED = os.path.join(HERE, "kernels.toml")
+SHIPPED = kernels_known.FILE
 
 PATH, STDIN, CONFIG, CONFIG_STDIN, NONE = "path", "stdin", "config", "config+stdin", "none"
 INPUTS = (PATH, STDIN, CONFIG, CONFIG_STDIN, NONE)

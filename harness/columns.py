@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from proofcost.harness.decode import plain
 from proofcost.harness.derive import whole_of
+from proofcost.harness.kernels_known import SANDBOX_CODES, meaning_of, name_of
 from proofcost.harness.merged import Record, by_session, figure_of, text_at
+from proofcost.harness.settings import settings_sha256
 
 _ROOM = 1 << 63
 JOURNAL = "journal"
@@ -121,10 +124,10 @@ COLUMNS: tuple[Column, ...] = (
         side="challenge or solution",
         subject="what was checked: the label `subject`, a workload, else the digest of the solution's source or export",
         module="the module built or exported",
-        kernel="a checker's name",
+        kernel="a checker's name: as people gave it (the judge's configuration, a suite), else by its program",
         kernel_version="its version, where it tells",
         kernel_sha256="digest of its binary",
-        config_sha256="digest of its configuration",
+        config_sha256="digest of its configuration without what is checked (the path of the export)",
         sandbox="landrun, bwrap, none",
         suite="of a bench: the suite's name",
         plan="of a bench: digest of the plan, the same for all of one series",
@@ -199,11 +202,33 @@ def subject_of(records: Sequence[Record]) -> str | None:
     return text_at(whole.started, "judge_config", "sha256") if whole is not None else None
 
 
-def _verdict(outcome: dict[str, Any], meanings: dict[str, Any]) -> str | None:
+def _verdict(record: Record) -> str | None:
     """What the exit code says, where the kernel that exited by itself is one whose codes are known."""
+    outcome, bench = record.outcome or {}, record.started.get("bench")
     if outcome.get("kind") != "exited" or outcome.get("cause") != "completed":
         return None
-    return _text(meanings, str(outcome.get("code")))
+    code = outcome.get("code")
+    if type(bench) is dict:
+        return _text(_object(bench, "exit_codes"), str(code))
+    if record.phase != "checker" or type(code) is not int:
+        return None
+    # Exec stamps tell whether a sandbox that failed before its program could have given this code instead.
+    ran = record.measurement("wall_program")
+    sandboxed = text_at(record.started, "sandbox", "kind") not in (None, "none")
+    if sandboxed and code in SANDBOX_CODES and (ran is None or ran.value is None):
+        return None
+    return meaning_of(_program(record), code)
+
+
+def _kernel(record: Record) -> str | None:
+    """A checker's name: as the judge or bench calls it, else as its program is known, else that program's own."""
+    if record.kernel_known_by != "record" or type(record.started.get("bench")) is dict:
+        return record.kernel
+    return name_of(_program(record)) or record.kernel
+
+
+def _program(record: Record) -> str | None:
+    return plain(record.target_name) if record.target_name is not None else None
 
 
 def _least(*values: int | None) -> int | None:
@@ -230,7 +255,7 @@ def _integer(holder: Any, name: str) -> int | None:
 def started_part(record: Record, subject: str | None) -> Row:
     """The columns that tell what a call was and, of its end, only how that is to be read. `subject`: its session's."""
     started = record.started
-    bench, ids, outcome = _object(started, "bench"), _object(started, "ids"), record.outcome or {}
+    bench, ids = _object(started, "bench"), _object(started, "ids")
     workload, limits, kernel = _object(bench, "workload"), _object(started, "limits"), _object(started, "kernel")
     host, meter, sandbox = _object(started, "host"), _object(started, "meter"), _object(started, "sandbox")
     inputs = started.get("inputs")
@@ -251,10 +276,10 @@ def started_part(record: Record, subject: str | None) -> Row:
         "side": record.side,
         "subject": _text(workload, "name") or subject,
         "module": record.module,
-        "kernel": record.kernel,
+        "kernel": _kernel(record),
         "kernel_version": _text(bench, "version"),
         "kernel_sha256": _text(_object(started, "target"), "sha256") if record.phase == "checker" else None,
-        "config_sha256": _text(bench, "settings_sha256") or _text(kernel, "config_sha256"),
+        "config_sha256": _text(bench, "settings_sha256") or settings_sha256(started),
         "threads": _integer(kernel, "threads_count"),
         "sandbox": _text(sandbox, "kind"),
         "sandbox_enforced": _boolean(sandbox.get("enforced")),
@@ -271,7 +296,7 @@ def started_part(record: Record, subject: str | None) -> Row:
         "place": _integer(ids, "order"),
         "iteration": _integer(ids, "iteration"),
         "warmup": _boolean(ids.get("warmup")),
-        "verdict": _verdict(outcome, _object(bench, "exit_codes")),
+        "verdict": _verdict(record),
         "memory_limit_bytes": _least(
             _integer(limits, "memory_limit_bytes"), _integer(_object(limits, "cgroup_memory_bytes"), "value")
         ),

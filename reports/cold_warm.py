@@ -6,10 +6,11 @@ the case has.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from proofcost.reports.cells import UNKNOWN, Cell, merged
+from proofcost.reports.units import plural
 
 COLD, WARM = "cold", "warm"
 CACHE = "cache"
@@ -40,3 +41,44 @@ def alike(base: Mapping[str, Cell], head: Mapping[str, Cell]) -> Alike:
     sides = [merged(list(side.values())) for side in (base, head)]
     states = [" and ".join(sorted(set(side) - {UNKNOWN})) for side in (base, head)]
     return Alike(sides[0], sides[1], 0, f"base ran {states[0]}, head {states[1]}")
+
+
+def costs_of_warm(cells: Sequence[Cell]) -> tuple[list[Cell], list[str]]:
+    """Cells of (kernel, submission, state) as cells of (kernel, submission), and what is to be said of them.
+
+    All runs count with their ends. Figures are those of warm runs (and such as do not tell) where every kernel on the
+    submission has some, else those of all.
+    """
+    sides: dict[tuple[str, str], dict[str, Cell]] = {}
+    for cell in cells:
+        sides.setdefault((cell.key[0], cell.key[1]), {})[cell.key[2]] = cell
+    cold_only = {key[1] for key, side in sides.items() if not _warm(side) and COLD in side}
+    made: list[Cell] = []
+    apart = among = 0
+    for key, side in sides.items():
+        cell = merged(list(side.values()))
+        cold = side[COLD].runs if COLD in side else 0
+        if cold and key[1] not in cold_only:
+            cell = replace(cell, values=merged(_warm(side)).values)
+            apart += cold
+        elif cold:
+            among += cold
+        made.append(replace(cell, key=key))
+    said = []
+    if apart:
+        said.append(
+            f"{plural(apart, 'run')} that read the input from storage (cold) stand beside ones that found it in memory "
+            "(warm): counted by their ends, costs are those of warm runs; all together: --pool cache"
+        )
+    if among and len({state for side in sides.values() for state in side} - {UNKNOWN}) > 1:
+        said.append(
+            f"{plural(among, 'run')} read the input from storage (cold) on submissions that some kernel has no warm "
+            "run of: their costs are those of all runs, cold and warm, and a cold one pays for the storage"
+        )
+    return made, said
+
+
+def _warm(side: Mapping[str, Cell]) -> list[Cell]:
+    """The cells that are not cold, as long as they have any figure."""
+    found = [cell for state, cell in side.items() if state != COLD]
+    return found if any(cell.values for cell in found) else []

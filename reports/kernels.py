@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from proofcost.reports.asked import Asked, ReportError
 from proofcost.reports.cells import UNKNOWN, Cell, UnlikeError, held, read
+from proofcost.reports.cold_warm import CACHE, costs_of_warm
 from proofcost.reports.declarations import said_of
 from proofcost.reports.document import Bound, Column, Document, Entry, Missing, Picture, Section, Table
 from proofcost.reports.endings import CONTROL, UNTOLD, Ending, classed
@@ -22,10 +23,10 @@ from proofcost.reports.units import plural
 from proofcost.reports.values import Values, pooled
 from proofcost.reports.where import Where
 
-WITHIN = POOLED
-"""Must be the same in all runs of one kernel on one submission."""
+WITHIN = tuple(name for name in POOLED if name != CACHE)
+"""Must be the same in all runs of one kernel on one submission. Cold and warm runs are told apart (cold_warm.py)."""
 
-ACROSS = ("host_class", "sandbox", "counters", "metric_definitions", "input_sha256", "source", "phase", "cache")
+ACROSS = ("host_class", "sandbox", "counters", "metric_definitions", "input_sha256", "source", "phase")
 """Must be the same for all kernels on one submission. Threads and configuration are a kernel's own."""
 
 GROUPS = tuple(dict.fromkeys(metric.group for metric in METRICS))
@@ -109,7 +110,9 @@ def grid_of(asked: Asked, group: str) -> tuple[Grid, list[str]]:
     counts = held(asked.data, where, list(dict.fromkeys(metric.column for metric in metrics)))
     column = max(counts, key=lambda name: counts[name])  # of equals the first
     metrics = [metric for metric in metrics if metric.column == column]
-    found = read(asked.data, where, ("kernel", "subject"), metrics, guarded=(*WITHIN, "expected"))
+    apart = () if CACHE in asked.pool else (CACHE,)
+    found = read(asked.data, where, ("kernel", "subject", *apart), metrics, guarded=(*WITHIN, "expected"))
+    found, of_cold = costs_of_warm(found) if apart else (found, [])
     controls = sorted({cell.key[0] for cell in found if CONTROL in cell.ends})
     cells = [cell for cell in found if cell.key[0] not in controls]
     if not cells:
@@ -128,7 +131,7 @@ def grid_of(asked: Asked, group: str) -> tuple[Grid, list[str]]:
             if slot is not None and slot.cost is not None:
                 costs[kernel][subject] = slot.cost
     grid = Grid(metric, kernels, subjects, slots, costs)
-    notes = [*_notes(grid, cells), *said_of((asked.data, asked.where))]
+    notes = [*_notes(grid, cells), *of_cold, *said_of((asked.data, asked.where))]
     others = [one for one in METRICS if one.group == metric.group and one.column != column and counts[one.column]]
     lacking = any(slot.state is Ending.SOLVED and slot.cost is None for slot in slots.values())
     if others and lacking:

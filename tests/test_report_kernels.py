@@ -145,6 +145,40 @@ def test_wall_of_unlike_threads_is_said(tmp_path: Path) -> None:
     assert not any("threads" in note for note in report(tmp_path / "again", [run("a", "x"), run("b", "x")]).notes)
 
 
+def cache(state: str) -> dict[str, Any]:
+    return {"labels": {"cache": state}}
+
+
+def test_costs_are_those_of_warm_runs_where_there_are_any_and_it_is_said(tmp_path: Path) -> None:
+    rows = [run("a", "x", 900, **cache("cold")), run("a", "x", 100, **cache("warm")), run("b", "x", 120)]
+    rows += [run("b", "x", 700, **cache("cold"))]
+    document = report(tmp_path, rows)
+    found = by_name(table(document, "matrix"))["x"]
+    assert (found["a"], found["b"]) == (100 * MS, 120 * MS)
+    assert sorted((row[1], row[3], row[4]) for row in table(document, "cells").rows) == [("a", 2, 1), ("b", 2, 1)]
+    assert any(note.startswith("2 runs that read the input from storage (cold)") for note in document.notes)
+    together = by_name(table(report(tmp_path / "pool", rows, pool=("cache",)), "cells"))
+    assert together["x"]["n"] == 2
+
+
+def test_where_a_kernel_ran_cold_only_the_costs_are_of_all_runs_and_it_is_said(tmp_path: Path) -> None:
+    rows = [
+        run("a", "x", 900, **cache("cold")),
+        run("a", "x", 100, **cache("warm")),
+        run("b", "x", 800, **cache("cold")),
+    ]
+    document = report(tmp_path, rows)
+    assert sorted((row[1], row[4]) for row in table(document, "cells").rows) == [("a", 2), ("b", 1)]
+    assert any(
+        "2 runs read the input from storage (cold) on submissions that some kernel" in one for one in document.notes
+    )
+
+
+def test_a_cold_run_s_end_counts(tmp_path: Path) -> None:
+    rows = [run("a", "x", verdict="rejected", exit_code=1, **cache("cold")), run("a", "x", **cache("warm"))]
+    assert table(report(tmp_path, rows), "cells").rows[0][2] == "1 rejected, 1 accepted"
+
+
 def test_controls_are_no_kernels(tmp_path: Path) -> None:
     document = report(tmp_path, [run("a", "x"), run("null", "x", 1, verdict="ran")])
     assert [row[0] for row in table(document, "kernels").rows] == ["a"]

@@ -16,6 +16,7 @@ import duckdb
 import numpy as np
 
 from proofcost.harness.columns import COLUMNS, Kind
+from proofcost.reports.cells import CACHE_STATE
 from proofcost.reports.dataset import Data
 from proofcost.reports.inert import inert
 from proofcost.reports.plan.asked import Asked
@@ -462,6 +463,17 @@ def _weaknesses(connection: duckdb.DuckDBPyConnection, where: Where) -> list[str
         where.parameters,
     ).fetchall():
         lines.append(f"{inert(source or 'unknown', 30)}: {inert(str(defect), 160)} ({plural(count, 'run')})")
+    states = dict(
+        connection.execute(
+            f"SELECT {CACHE_STATE} AS state, count(*) FROM ({inside}) WHERE state IS NOT NULL GROUP BY ALL",
+            where.parameters,
+        ).fetchall()
+    )
+    if states.get("cold") and states.get("warm"):
+        lines.append(
+            f"{plural(states['cold'], 'run')} read the input from storage (cold), {states['warm']} found it in memory "
+            "(warm): limits cover both, since of each submission the largest counts"
+        )
     repeated = connection.execute(
         """SELECT sum(n), count(*) FROM (SELECT count(*) AS n FROM plan_used GROUP BY phase, kernel, submission)
            WHERE n > 1"""
