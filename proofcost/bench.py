@@ -39,6 +39,7 @@ from proofcost.harness import policy, store
 from proofcost.harness.described import DescriptionError
 from proofcost.harness.merged import Record
 from proofcost.harness.record import Json, escape_text
+from proofcost.output import settled
 from proofcost.reports import bench_table
 from proofcost.reports.units import plural
 from proofcost.run import UsageError, chosen_store, parse_labels
@@ -136,14 +137,16 @@ def _run(args: argparse.Namespace, prepared: Prepared, labels: dict[str, Json], 
         records = records_of(prepared.place, session)
     finally:
         lock.close()
+    missing = len(_left(prepared, records))
+    found = FINDING if missing or bench_table.is_finding(records) else DONE
+    status = settled(found if finished else INTERRUPTED)
     bench_reports.show(prepared.series, prepared.place, records, args.output)
     if not finished:
         policy.say(f"bench: interrupted; what is done is kept (session {session}): the same call with --resume goes on")
-        return INTERRUPTED
-    missing = len(_left(prepared, records))
+        return status
     if missing:
         policy.say(f"bench: {plural(missing, 'turn')} could not be measured; the same call with --resume tries again")
-    return FINDING if missing or bench_table.is_finding(records) else DONE
+    return status
 
 
 def _left(prepared: Prepared, records: tuple[Record, ...]) -> list[Turn]:

@@ -102,13 +102,20 @@ def _growth(
 
         wall = growths(records, WALL, "ns", floor_ns)
         memory = growths(records, MEMORY, "bytes", None)
+        failed: Exception | None = None
+        if output is not None:  # before anything is printed: its reader may go away
+            try:
+                from proofcost.reports.growth_chart import draw
+
+                draw(wall, output, f"{series.settings.name}: wall against n", floor_ns)
+            except (OSError, ModuleNotFoundError) as error:
+                failed = error  # the table is worth having all the same
         growth_table.render(
             [("wall", "ns", wall), ("memory", "bytes", memory)], console, floor_ns, without_cost(records)
         )
+        if failed is not None:
+            raise failed
         if output is not None:
-            from proofcost.reports.growth_chart import draw
-
-            draw(wall, output, f"{series.settings.name}: wall against n", floor_ns)
             console.print(Text(f"chart: {inert_outside(output, 200)}"), soft_wrap=True)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("proofcost"):

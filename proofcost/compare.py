@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from proofcost.extras import need
-from proofcost.output import DONE, FAILED
+from proofcost.output import DONE, FAILED, settled
 from proofcost.reports.inert import inert_outside
 from proofcost.show import USAGE, UsageError, choose_store
 
@@ -49,9 +49,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--strict", action="store_true", help="a change needs its whole interval beyond the least effect"
     )
-    parser.add_argument("--gate", action="store_true", help="exit with 1 when something regressed")
     parser.add_argument(
-        "--conclusive", action="store_true", help="with --gate: exit with 3 when something is inconclusive"
+        "--gate",
+        action="store_true",
+        help="exit with 0 where no regression was seen, 1 where something regressed or head lost a verdict, "
+        "3 where nothing could be judged",
+    )
+    parser.add_argument(
+        "--conclusive", action="store_true", help="with --gate: exit with 3 also when something is inconclusive"
     )
     parser.add_argument(
         "-o",
@@ -65,7 +70,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status: 0 done, 1 output not written or (--gate) a regression, 2 usage, 3 (--conclusive) not settled."""
+    """Exit status: 0 done, 1 output not written or (--gate) a regression, 2 usage, 3 (--gate) nothing judged, or
+    (--conclusive) something not settled."""
     need("reports", "duckdb", "pyarrow", "scipy", "numpy", "orjson", "matplotlib", "jinja2")
     from proofcost.reports.cells import GUARDED, UnlikeError
     from proofcost.reports.cold_warm import CACHE
@@ -93,9 +99,8 @@ def main(args: argparse.Namespace) -> int:
         print(f"proofcost: {inert_outside(str(error), 2000)}", file=sys.stderr)
         return USAGE
     if args.gate:
-        report.false_alarms = false_alarms(report)
+        report.gated, report.false_alarms = True, false_alarms(report)
     made = document(report)
-    print_document(made, Console())
     try:
         for path in args.output:
             put(report, made, path)
@@ -106,7 +111,9 @@ def main(args: argparse.Namespace) -> int:
         where = inert_outside(str(error.filename or " ".join(args.output)), 200, True)
         print(f"proofcost: -o {where}: cannot be written: {error.strerror}", file=sys.stderr)
         return FAILED
-    return gate(report, args.conclusive) if args.gate else DONE
+    status = settled(gate(report, args.conclusive) if args.gate else DONE)
+    print_document(made, Console())
+    return status
 
 
 def put(report: Report, made: Document, path: str) -> None:
@@ -125,7 +132,9 @@ def gate(report: Report, conclusive: bool) -> int:
     """The exit status of a gate."""
     from proofcost.reports.statistics.verdict import Finding
 
-    if report.of(Finding.REGRESSED) or report.disagreements:
+    if report.of(Finding.REGRESSED) or report.disagreements or report.lost:
         return FAILED
-    unsettled = report.of(Finding.INCONCLUSIVE) or not report.compared
-    return NOT_ENOUGH if conclusive and unsettled else DONE
+    if not report.judged:
+        return NOT_ENOUGH  # that nothing was compared is not that nothing regressed
+    unsettled = [one for one in report.of(Finding.INCONCLUSIVE) if not one.identical]
+    return NOT_ENOUGH if conclusive and (unsettled or not report.compared) else DONE

@@ -36,6 +36,7 @@ from proofcost.harness import (
     whole,
 )
 from proofcost.harness.record import Json
+from proofcost.output import settled
 
 SCHEMA = 1
 SAMPLE_S = 0.5
@@ -570,10 +571,11 @@ def main(args: argparse.Namespace) -> int:
         return 2
     place = os.path.abspath(args.store) if args.store else store.default_place(dict(os.environ), os.geteuid())
     checks = doctor_checks.examine(look(place, args.launchers and os.path.abspath(args.launchers)))
+    status = settled(1 if doctor_checks.worst(checks) is Status.BAD else 0)
     if args.json:
         print(as_json(checks, place))
     elif sys.stdout.isatty():
         _show(checks)
     else:
         print("\n".join(as_lines(checks)))
-    return 1 if doctor_checks.worst(checks) is Status.BAD else 0
+    return status

@@ -8,26 +8,36 @@ from collections.abc import Callable
 
 DONE, FAILED = 0, 1
 
+_settled = DONE
+
+
+def settled(status: int) -> int:
+    """Say the exit status before printing: it then holds, also for a reader who goes away. Returns it."""
+    global _settled
+    _settled = status
+    return status
+
 
 def guarded(command: Callable[[], int]) -> int:
     """The exit status of `command`, once all that it printed is written.
 
-    A reader who had enough (`| head`) is no complaint: 0. An output that cannot be written (a full disk) is one line on
-    stderr, and 1.
+    A reader who had enough (`| head`) is no complaint: what the command said by `settled`, else 0. An output that
+    cannot be written (a full disk) is one line on stderr, and 1, or what was said if that is no 0.
     """
+    settled(DONE)
     try:
-        status = command()
+        status = settled(command())
         if sys.stdout is not None:  # the caller closed it
             sys.stdout.flush()
     except BrokenPipeError:
         _forget()
-        return DONE
+        return _settled
     except OSError as error:
         if error.filename is not None:  # not of the output: a file that nobody handled
             raise
         _forget()
         print(f"proofcost: the output cannot be written: {error.strerror or error}", file=sys.stderr)
-        return FAILED
+        return _settled or FAILED
     return status
 
 

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from proofcost.extras import need
 from proofcost.harness.described import DescriptionError
-from proofcost.output import DONE, FAILED
+from proofcost.output import DONE, FAILED, settled
 from proofcost.reports.inert import inert_outside
 from proofcost.reports.units import plural
 from proofcost.show import USAGE, UsageError, choose_store
@@ -135,8 +135,7 @@ def _plan(args: argparse.Namespace) -> int:
         if old is not None or args.suite:
             raise UsageError("--backtest: goes with neither --diff nor --suite")
         tested = backtest.backtest(data, where, wanted)
-        _put(backtest_page.document(tested, sources), args.output)
-        return FAILED if tested.broken else DONE
+        return _put(backtest_page.document(tested, sources), args.output, FAILED if tested.broken else DONE)
     plan = made.make(data, where, wanted)
     if args.suite:
         _write_suite(args, plan)
@@ -145,8 +144,7 @@ def _plan(args: argparse.Namespace) -> int:
         from dataclasses import replace
 
         document = replace(document, sections=(*document.sections, diff.diff_section(old, document)))
-    _put(document, args.output)
-    return NOT_ENOUGH if args.conclusive and plan.missing else DONE
+    return _put(document, args.output, NOT_ENOUGH if args.conclusive and plan.missing else DONE)
 
 
 def _given(args: argparse.Namespace) -> list[tuple[str, str, str]]:
@@ -232,18 +230,19 @@ def _installed(name: str, known: Registry) -> bool:
     return True
 
 
-def _put(document: Document, outputs: Sequence[str]) -> None:
-    """On the terminal, or where it was asked for with the answer alone here."""
+def _put(document: Document, outputs: Sequence[str], status: int) -> int:
+    """On the terminal, or where it was asked for with the answer alone here; the files first. Returns `status`."""
     from proofcost.reports.printing import is_ascii
     from proofcost.reports.writing import print_document, write
 
     console = Console()
+    said = [one for path in outputs for one in write(document, path).said]
+    settled(status)
     if not outputs:
         print_document(document, console)
-        return
+        return status
     ascii_only = is_ascii(console)
     print(inert_outside(document.answer, 2000, ascii_only))
-    for path in outputs:
-        written = write(document, path)
-        for one in written.said:
-            print(inert_outside(one, 400, ascii_only))
+    for one in said:
+        print(inert_outside(one, 400, ascii_only))
+    return status

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console
+from rich.text import Text
 
 from proofcost.extras import need
 from proofcost.output import DONE, FAILED
@@ -199,7 +200,7 @@ def _put(documents: Sequence[Document], outputs: Sequence[str]) -> int:
         for line in written.said:
             _say(line, DONE)
     for document in documents:
-        console.print(inert_outside(document.answer, 1000, is_ascii(console)), markup=False, highlight=False)
+        console.print(Text(inert_outside(document.answer, 1000, is_ascii(console))), highlight=False)
     return DONE
 
 

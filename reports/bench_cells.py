@@ -94,16 +94,17 @@ class Cell:
         return list(_comparable(ended, pick).values())
 
     def median(self, pick: Pick) -> int | None:
+        """The lower of two middle ones, as in every report: a figure that was measured."""
         values = self.values(pick)
-        return round(statistics.median(values)) if values else None
+        return statistics.median_low(values) if values else None
 
     def spread(self, pick: Pick) -> float | None:
         """The middle half's width as a share of the median; None for fewer than four values."""
         values = self.values(pick)
-        if len(values) < 4 or not statistics.median(values):
+        if len(values) < 4 or not statistics.median_low(values):
             return None
         low, _, high = statistics.quantiles(values, n=4, method="inclusive")
-        return (high - low) / statistics.median(values)
+        return (high - low) / statistics.median_low(values)
 
     def by_block(self, pick: Pick) -> dict[int, list[int]]:
         """{block: a figure of its repetitions}; blocks with a repetition that has none are left out."""

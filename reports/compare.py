@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 
 from proofcost.reports.cells import GUARDED, METRICS, UNKNOWN, Cell, Metric, merged, read, refuse_unlike
 from proofcost.reports.cold_warm import CACHE, alike
-from proofcost.reports.counted_change import CountedChange, counted_change
+from proofcost.reports.counted_change import MIN_RUNS, CountedChange, counted_change
 from proofcost.reports.declarations import said_of
+from proofcost.reports.lost import FINISHED, Loss, disagree, ends_text, loss
 from proofcost.reports.pairing import UNIT, Level, compare_units, level_of
 from proofcost.reports.sides import Side
 from proofcost.reports.statistics.comparison import Comparison
@@ -75,9 +76,15 @@ class Report:
     compared: list[Compared] = field(default_factory=list)
     suite: dict[str, SuiteRatio] = field(default_factory=dict)
     ends: dict[Case, tuple[Counter[str], Counter[str]]] = field(default_factory=dict)
+    all_ends: dict[Case, tuple[Counter[str], Counter[str]]] = field(default_factory=dict)
+    """How all runs ended, those too that are left apart below."""
     one_sided: dict[Case, str] = field(default_factory=dict)
     """Cases of one side only: which."""
     disagreements: list[Case] = field(default_factory=list)
+    lost: dict[Case, str] = field(default_factory=dict)
+    """Cases that base solved and head did not: how each side ended. A regression, whatever the costs of others."""
+    gained: dict[Case, str] = field(default_factory=dict)
+    """The other way round."""
     without_ratio: dict[Case, str] = field(default_factory=dict)
     """Cases of both sides that are not compared, and why."""
     declared: list[str] = field(default_factory=list)
@@ -92,6 +99,13 @@ class Report:
     """Runs with a negative wall."""
     false_alarms: list[str] = field(default_factory=list)
     """How often such a comparison cries wolf here, in words (compare_noise.py); empty where nobody asked."""
+    gated: bool = False
+    """Whether an exit status hangs on it."""
+
+    @property
+    def judged(self) -> bool:
+        """Whether anything at all could be said of the two sides."""
+        return bool(self.compared or self.lost or self.gained or self.disagreements)
 
     def of(self, *findings: Finding) -> list[Compared]:
         """What leads in each case, with one of these findings."""
@@ -119,6 +133,8 @@ def compare(base: Side, head: Side, pool: Sequence[str] = (), strict: bool = Fal
             report.one_sided[case] = head.name if case not in by_case[0] else base.name
             continue
         states = [by_case[at][case] for at in (0, 1)]
+        base_all, head_all = (merged(list(side.values())).ends for side in states)
+        report.all_ends[case] = (base_all, head_all)
         if CACHE in pool:
             states = [{UNKNOWN: merged(list(side.values()))} for side in states]
         chosen = alike(states[0], states[1])
@@ -127,13 +143,11 @@ def compare(base: Side, head: Side, pool: Sequence[str] = (), strict: bool = Fal
         report.ends[case] = (chosen.base.ends, chosen.head.ends)
         refuse_unlike([chosen.base, chosen.head], pool)
         _note_guarded(report, chosen.base, chosen.head)
-        why = chosen.why or _no_ratio(chosen.base, chosen.head)
+        why = _verdicts(report, case) or chosen.why or _no_ratio(chosen.base, chosen.head)
         if why is None:
             shared.append(case)
         else:
             report.without_ratio[case] = why
-            if why == _DISAGREE:
-                report.disagreements.append(case)
     done: set[tuple[Case, str]] = set()
     for metric in METRICS:
         open_cases = [case for case in shared if (case, metric.group) not in done]
@@ -144,7 +158,8 @@ def compare(base: Side, head: Side, pool: Sequence[str] = (), strict: bool = Fal
         if ratios:
             report.suite[metric.name] = suite_ratio(ratios)
     compared = {one.case for one in report.compared}
-    report.without_ratio.update({case: "no figure that both sides have" for case in shared if case not in compared})
+    left = [case for case in shared if case not in compared]
+    report.without_ratio.update({case: _no_figure(cells[0][case], cells[1][case]) for case in left})
     order = {metric.name: at for at, metric in enumerate(METRICS)}
     report.compared.sort(key=lambda one: (one.case, order[one.metric.name]))
     return report
@@ -153,17 +168,39 @@ def compare(base: Side, head: Side, pool: Sequence[str] = (), strict: bool = Fal
 _DISAGREE = "the sides come to different verdicts"
 
 
+def _verdicts(report: Report, case: Case) -> str | None:
+    """Note a verdict that is another one, lost or gained, of all runs of a case (cold ones, too); of the first, why it
+    has no ratio."""
+    base, head = report.all_ends[case]
+    if disagree(base, head):
+        report.disagreements.append(case)
+        return _DISAGREE
+    found = loss(base, head)
+    if found is not None:
+        (report.lost if found is Loss.HEAD else report.gained)[case] = f"base {ends_text(base)}; head {ends_text(head)}"
+    return None
+
+
 def _no_ratio(base: Cell, head: Cell) -> str | None:
     """Why two cells give no ratio: both must have come to one and the same verdict each time."""
     for side, name in ((base, "base"), (head, "head")):
         if side.verdict is None:
             return f"{name} ended in more than one way: {', '.join(sorted(side.ends))}"
     if base.verdict != head.verdict:
-        ends = {base.verdict, head.verdict}
-        return _DISAGREE if ends <= {"accepted", "rejected", "declined"} else f"{base.verdict} against {head.verdict}"
-    if base.verdict not in ("accepted", "rejected", "declined", "ran", "exit 0"):
+        return f"{base.verdict} against {head.verdict}"
+    if base.verdict not in (*FINISHED, "declined"):
         return f"both sides: {base.verdict}"
     return None
+
+
+def _no_figure(base: Cell, head: Cell) -> str:
+    """Why two cells that may be compared are not."""
+    for metric in METRICS:
+        one, other = (side.values.get(metric.name) for side in (base, head))
+        if metric.counted and one and other:
+            runs = [sum(values.n for values in side.values()) for side in (one, other)]
+            return f"{metric.name}: fewer than {MIN_RUNS} runs of each (base {runs[0]}, head {runs[1]})"
+    return "no figure that both sides have"
 
 
 def _note_guarded(report: Report, base: Cell, head: Cell) -> None:
@@ -245,6 +282,8 @@ def as_json(report: Report) -> str:
                 ]
             ],
             "disagreements": [{"phase": case[0], "subject": case[1]} for case in report.disagreements],
+            "lost": [{"phase": case[0], "subject": case[1], "why": why} for case, why in report.lost.items()],
+            "gained": [{"phase": case[0], "subject": case[1], "why": why} for case, why in report.gained.items()],
             "pooled": {name: sorted(values) for name, values in report.pooled.items()},
             "cold_runs_left_apart": report.cold,
             "runs_with_a_clock_set_back": report.backwards,
@@ -268,6 +307,7 @@ def _compared_json(one: Compared) -> dict[str, object]:
             "adjusted_p": one.verdict.adjusted_p, "family": one.verdict.family_size, "method": comparison.method,
             "design": comparison.design.value, "base_n": comparison.base_count, "head_n": comparison.head_count,
             "why": None if one.verdict.why is None else one.verdict.why.value, "more_runs": one.verdict.more,
+            "more_runs_at_least": one.verdict.at_least,
             "detectable_ratio": one.verdict.detectable_ratio,
         }  # fmt: skip
     if one.counted is not None:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from proofcost.reports import charts
 from proofcost.reports.chart_style import height_of
 from proofcost.reports.compare import Compared, Report
-from proofcost.reports.compare_text import case_text, conclusion, ends_text, finding_text, level_text, notes
+from proofcost.reports.compare_text import case_text, conclusion, finding_text, level_text, notes
 from proofcost.reports.document import Column, Document, Entry, Estimate, Missing, Picture, Section, Table
 from proofcost.reports.inert import inert
+from proofcost.reports.lost import Loss, ends_text
 from proofcost.reports.metrics import METRICS, Metric
 from proofcost.reports.statistics.verdict import Finding
 
@@ -26,7 +27,7 @@ _MARKS = {Finding.REGRESSED: "bad", Finding.IMPROVED: "good"}
 def document(report: Report) -> Document:
     """All of it."""
     names = [inert(side.name, NAME_SHOWN) for side in (report.base, report.head)]
-    sections = []
+    sections = [Section("Verdicts lost, or gained", [_lost(report)])] if report.lost or report.gained else []
     if report.compared:
         sections.append(Section("Each case", [*_cases(report), *_forests(report)]))
         sections.append(Section("All cases in one figure", [_suite(report)]))
@@ -34,8 +35,20 @@ def document(report: Report) -> Document:
         sections.append(Section("How runs ended", [_ends(report)]))
     if report.without_ratio or report.one_sided:
         sections.append(Section("Not compared", [_not_compared(report)]))
-    said = conclusion(report)
-    return Document("compare", f"{names[0]} → {names[1]}: {said}", f"{said}.", sections, notes(report))
+    return Document("compare", f"{names[0]} → {names[1]}", f"{conclusion(report)}.", sections, notes(report))
+
+
+def _lost(report: Report) -> Table:
+    columns = [Column("phase", "phase"), Column("case", "case"), Column("finding", "finding"),
+               Column("base", "base"), Column("head", "head")]  # fmt: skip
+    rows: list[list[Entry]] = []
+    marked: dict[int, str] = {}
+    for cases, who, mark in ((report.lost, Loss.HEAD, "bad"), (report.gained, Loss.BASE, "good")):
+        for case in cases:
+            marked[len(rows)] = mark
+            rows.append([*case, who.value, *map(ends_text, report.all_ends[case])])
+    note = "lost: base came to a verdict, and head did not; no cost can be compared there, and a gate fails"
+    return Table("lost", "Cases where one side has no verdict", columns, rows, [note], LEAD, marked)
 
 
 def ratio_of(one: Compared) -> Estimate:
@@ -63,11 +76,10 @@ def _table(key: str, title: str, rows: Sequence[Compared]) -> Table:
         of = f" ({_NAMES[unit]})" if len(units) > 1 else ""
         columns.append(Column(f"base_{unit}", f"base{of}", unit, "median"))
         columns.append(Column(f"head_{unit}", f"head{of}", unit, "median"))
-    columns += [
-        Column("ratio", "ratio", "ratio", "ratio"),
-        Column("n", "n", None, "n"),
-        Column("finding", "finding", None, "verdict"),
-    ]
+    counted = any(one.counts for one in rows)
+    columns.append(Column("ratio", "ratio", "ratio", "ratio"))
+    columns += [Column("n", "n", None, "n")] if counted else []
+    columns.append(Column("finding", "finding", None, "verdict"))
     levels = [level_text(one) for one in rows]
     if any(levels):
         columns.append(Column("level", "where the noise is", None, "more_runs"))
@@ -77,9 +89,12 @@ def _table(key: str, title: str, rows: Sequence[Compared]) -> Table:
         for unit in sorted(units):
             medians += [one.base, one.head] if unit == one.metric.unit else ["", ""]
         said = [finding_text(one), level] if any(levels) else [finding_text(one)]
-        body.append([*one.case, one.metric.name, *medians, ratio_of(one), one.counts, *said])
+        counts = [one.counts] if counted else []
+        body.append([*one.case, one.metric.name, *medians, ratio_of(one), *counts, *said])
     marked = {at: _MARKS[one.finding] for at, one in enumerate(rows) if one.finding in _MARKS}
-    return Table(key, title, columns, body, lead=LEAD, marked=marked)
+    paired = any(one.verdict is not None for one in rows)
+    notes = ["base, head: medians; ratio: Hodges-Lehmann's, of blocks or runs, not head over base"] if paired else ()
+    return Table(key, title, columns, body, notes, LEAD, marked)
 
 
 _NAMES = {"ns": "time", "bytes": "bytes", "count": "instructions"}
@@ -104,7 +119,7 @@ def _forest(metric: Metric, rows: Sequence[Compared]) -> Picture:
         charts.forest(canvas.add_subplot(), effects, metric.delta, f"{metric.name}: head over base")
 
     key = f"forest-{metric.column}"
-    return Picture(key, f"Is head slower? {metric.name.capitalize()}", text, draw, height=height_of(len(rows)))
+    return Picture(key, f"In which cases did {metric.name} change?", text, draw, height=height_of(len(rows)))
 
 
 def _suite(report: Report) -> Table:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from proofcost.reports.compare import Report
     from proofcost.reports.sides import Side
 
+_SAYS_NOTHING = 0.5
+"""A rate known no better than to so much either way is not known."""
 _SERIES = "coalesce(plan, session)"
 
 
@@ -70,14 +72,14 @@ def _keep(kept: dict[tuple[str, str], Rate], found: Sequence[Rate], ways: Sequen
 
 def _line(name: str, host: str, rate: Rate | None, calibrated: bool) -> str:
     what = f"false alarms of {name} on host class {host or 'unknown'}"
-    if rate is None or rate.rate.low is None or rate.rate.high is None:
+    counts = None if rate is None else rate.rate
+    if rate is None or counts is None or counts.low is None or counts.high is None:
         return (
             f"{what}: not known: never calibrated, and too few runs here to compare anything with itself; "
             "`proofcost bench aa` calibrates it"
         )
-    counts = rate.rate
     how = "A/A runs kept here" if calibrated else f"never calibrated: {rate.way.value} of these very runs"
-    return (
-        f"{what}: {counts.alarms} of {plural(counts.comparisons, 'comparison')} of a thing with itself, "
-        f"surely between {rate.rate.low:.2%} and {rate.rate.high:.2%} ({counts.confidence:.0%}; {how})"
-    )
+    seen = f"{what}: {counts.alarms} of {plural(counts.comparisons, 'comparison')} of a thing with itself"
+    if counts.high - counts.low > _SAYS_NOTHING:
+        return f"{seen}, too few to tell how often ({how})"
+    return f"{seen}, surely between {counts.low:.2%} and {counts.high:.2%} ({counts.confidence:.0%}; {how})"

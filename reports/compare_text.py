@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 
 from proofcost.reports.cells import UNKNOWN
 from proofcost.reports.compare import Case, Compared, Report
 from proofcost.reports.inert import inert
+from proofcost.reports.lost import ends_text
 from proofcost.reports.statistics.verdict import Finding
 from proofcost.reports.units import plural
 
 _METHOD = (
-    "ratio: head over base, with an interval of at least 95 %; a finding needs a p that survives all cases of its "
-    "metric (Benjamini-Hochberg, 5 %) and an effect beyond 0.5 % of instructions, 2 % of others; the first metric of a "
-    "case decides"
+    "ratio: head over base, block by block or run by run (Hodges-Lehmann), not the quotient of the medians beside it; "
+    "with an interval of at least 95 %; a finding needs a p that survives all cases of its metric (Benjamini-Hochberg, "
+    "5 %) and an effect beyond 0.5 % of instructions, 2 % of others; the first metric of a case decides"
 )
+_COUNTED = (
+    "ratio of counts: head's median over base's; a change is an effect beyond 0.1 % and beyond five times the spread "
+    "that was seen; counts repeat, so there is no p; the first metric of a case decides"
+)
+SAME_BINARY = "the same binary on both sides"
+MORE_MOST = 1000
+"""Nobody repeats a thing so often: what is to be seen through such noise needs a quieter host, or a counter."""
 _MOSTLY = 0.9
 """Share of the noise from which one level is named alone."""
 
@@ -27,7 +34,7 @@ def case_text(case: Case, ascii_only: bool = True) -> str:
 def finding_text(one: Compared) -> str:
     """The finding in words, with what is missing to a clear one."""
     if one.identical:
-        return "the same binary on both sides"
+        return SAME_BINARY
     finding: Finding = one.finding
     if one.verdict is None or finding is not Finding.INCONCLUSIVE or one.verdict.why is None:
         return str(finding.value)
@@ -35,7 +42,10 @@ def finding_text(one: Compared) -> str:
         return f"inconclusive: {one.verdict.why.value}"
     unit = "block" if one.level.of == "block" else f"{one.level.of} a side"
     many = "blocks" if one.level.of == "block" else f"{one.level.of}s a side"
-    return f"inconclusive: {plural(one.verdict.more, unit, many)} more"
+    if one.verdict.more > MORE_MOST:
+        return f"inconclusive: more than {MORE_MOST:,} {many} more: not by repeating"
+    least = "at least " if one.verdict.at_least else ""
+    return f"inconclusive: {least}{plural(one.verdict.more, unit, many)} more"
 
 
 def level_text(one: Compared) -> str:
@@ -49,21 +59,44 @@ def level_text(one: Compared) -> str:
 
 
 def conclusion(report: Report) -> str:
-    """The answer in one sentence."""
+    """The answer in one sentence, what a gate must not pass first."""
     leading = report.leading()
+    verdicts = [
+        text
+        for cases, text in (
+            (report.lost, "head lost the verdict"),
+            (report.disagreements, "verdicts disagree"),
+            (report.gained, "head gained a verdict"),
+        )
+        if cases
+        for text in [f"{plural(len(cases), 'case')} where {text}"]
+    ]
     if not leading:
-        return "nothing could be compared"
-    counts = Counter(one.finding for one in leading)
+        return "; ".join(verdicts) or "nothing could be compared, so nothing is known of a regression"
+    counts = Counter(one.finding for one in leading if not one.identical)
     parts = [f"{counts[finding]} {finding.value}" for finding in Finding if counts[finding]]
+    same = sum(one.identical for one in leading)
+    parts += [f"{same} with {SAME_BINARY}"] if same else []
     sentence = f"{plural(len(leading), 'case')} compared: {', '.join(parts)}"
     if not counts[Finding.REGRESSED] and not counts[Finding.IMPROVED]:
         sentence += "; nothing significant"
-    return sentence
+    return "; ".join([*verdicts, sentence, *_unseen(report)])
 
 
-def ends_text(ends: Mapping[str, int]) -> str:
-    """`12 accepted, 1 time_limit`."""
-    return ", ".join(f"{count} {end}" for end, count in sorted(ends.items(), key=lambda item: (-item[1], item[0])))
+def _unseen(report: Report) -> list[str]:
+    """What a gate that passes did not see: said where no regression was found, and some case is open."""
+    opened = [one for one in report.of(Finding.INCONCLUSIVE) if not one.identical]
+    if not report.gated or not opened or report.of(Finding.REGRESSED):
+        return []
+    least = [one.verdict.detectable_ratio for one in opened if one.verdict is not None]
+    known = [ratio for ratio in least if ratio is not None]
+    said = []
+    if known:
+        where = f"in {plural(len(known), 'case')} " if len(known) < len(least) else ""
+        said.append(f"a regression below a ratio of {max(known):.3g} {where}")
+    if len(known) < len(least):
+        said.append(f"in {plural(len(least) - len(known), 'case')} with too few runs one of any size ")
+    return [f"the gate could not see {', '.join(said).rstrip()}"]
 
 
 def notes(report: Report) -> list[str]:
@@ -72,6 +105,10 @@ def notes(report: Report) -> list[str]:
     if report.disagreements:
         cases = ", ".join(case_text(case) for case in report.disagreements[:5])
         made.insert(0, f"VERDICTS DISAGREE in {plural(len(report.disagreements), 'case')}: {cases}")
+    for lost, said in ((report.gained, "VERDICTS GAINED"), (report.lost, "VERDICTS LOST")):
+        if lost:
+            shown = "; ".join(f"{case_text(case)}: {why}" for case, why in list(lost.items())[:5])
+            made.insert(0, f"{said} in {plural(len(lost), 'case')}: {shown}")
     made += report.false_alarms
     for at, name in enumerate(("base", "head")):
         ends: Counter[str] = Counter()
@@ -108,7 +145,10 @@ def notes(report: Report) -> list[str]:
     if least:
         best, worst = min(least) - 1, max(least) - 1
         made.append(f"these runs would have shown a change of {best:.1%} in the best case, {worst:.1%} in the worst")
-    made.append(_METHOD)
+    if any(one.verdict is not None for one in report.compared):
+        made.append(_METHOD)
+    if any(one.counted is not None for one in report.compared):
+        made.append(_COUNTED)
     return made
 
 

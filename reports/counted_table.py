@@ -6,6 +6,7 @@ The rule is counted_change.py's: an effect beyond a thousandth and beyond five t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from fractions import Fraction
 
 from rich.console import Console
@@ -21,7 +22,7 @@ from proofcost.reports.units import human
 
 NAME = "instructions_callgrind"
 COUNTER = "callgrind"
-COLUMNS = ("workload", "kernel", "n", "instructions", "spread", "effect", "")
+COLUMNS = ("workload", "kernel", "n", "instructions", "spread", "effect", "finding")
 RIGHT = (2, 3, 4, 5)
 LEAST = {0: 12, 1: 8, 6: 10}
 NAME_SHOWN = 48
@@ -70,19 +71,31 @@ def _cells(cell: Cell, base: Cell | None, ascii_only: bool) -> list[str]:
     if base is None or cell.control:
         return [*shown, dash, ""]
     if cell is base:
-        return [*shown, "", "compared with"]
+        return [*shown, "", "base"]
     change = counted_change(base.values(instructions), values)
     if change is None:
         return [*shown, dash, f"fewer than {MIN_RUNS} runs of each"]
     if not (cell.whole and base.whole and cell.verdict == base.verdict):
         return [*shown, dash, "not the same whole work"]
     said = "a change" if change.is_change else f"no change beyond {percent(change.threshold)}"
-    return [*shown, f"{'+' if change.effect >= 0 else ''}{percent(change.effect)}", said]
+    return [*shown, effect_text(change.effect), said]
+
+
+def effect_text(effect: Fraction) -> str:
+    """`+2.1 %`, `-12.3 %`; `12.3x` the base from twice on, where per cent say nothing to anybody."""
+    if effect >= 1:
+        return f"{_plain(float(1 + effect))}x"
+    return f"{'+' if effect >= 0 else ''}{percent(effect)}"
+
+
+def _plain(value: float) -> str:
+    """Three significant digits, never as a power of ten."""
+    return f"{Decimal(f'{value:.3g}'):,f}"
 
 
 def percent(ratio: Fraction) -> str:
     """A ratio in per cent, with as many digits as it takes to see it: `0.1 %`, `-12.3 %`, `0.00003 %`."""
-    return f"{float(100 * ratio):.3g} %"
+    return f"{_plain(float(100 * ratio))} %"
 
 
 def _notes(records: Sequence[Record]) -> list[str]:
@@ -93,7 +106,7 @@ def _notes(records: Sequence[Record]) -> list[str]:
             methods[inert(figure.method, 300)] = None
     rule = (
         f"a change: an effect beyond {percent(LEAST_EFFECT)} and beyond {SPREADS} times the larger spread (largest "
-        "less smallest count, by the median); counts repeat, so there is no p-value"
+        "less smallest count, by the median), against the first kernel (base); counts repeat, so there is no p-value"
     )
     return [
         *(f"instructions: medians of counts by {method}" for method in methods),

@@ -101,7 +101,7 @@ def table_of(
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for at, column in enumerate(columns):
         table.add_column(
-            column,
+            Text(column),
             justify="right" if at in right else "left",
             width=None if widths is None else widths[at],
             overflow="fold",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def test_three_runs_of_each_are_counted_and_compared(bench: Bench, hostile: Host
     turns = 500_000 * round((counts["new"][0] - counts["old"][0]) / 500_000)
     assert abs(counts["new"][0] - counts["old"][0] - turns) < 1000
     lines = done.stdout.splitlines()
-    assert "compared with" in next(line for line in lines if " old " in line)
+    assert next(line for line in lines if " old " in line).rstrip().endswith("  base")
     assert "no change beyond 0.1 %" in next(line for line in lines if " same " in line)
     assert next(line for line in lines if " new " in line).rstrip().endswith("a change")
     assert bench.left_cgroups() == []
@@ -150,10 +151,20 @@ def test_the_table_of_counts() -> None:
         *(counted("c", 1_000_500 + at * 1000, at) for at in range(3)),
     )
     lines = {line.split()[0 if line.startswith(" ") else 1]: line for line in shown.splitlines() if "1.00 M" in line}
-    assert "compared with" in lines["a"]
+    assert lines["a"].rstrip().endswith("  base")
+    assert shown.splitlines()[0].split()[-2:] == ["effect", "finding"]
     assert "+0.2 %  a change" in lines["b"]
     assert lines["c"].rstrip().endswith("no change beyond 0.999 %"), "five times 2,000 by 1,001,500"
     assert "never pool these counts" in shown
+
+
+@pytest.mark.parametrize(
+    ("effect", "text"),
+    [("0.00213", "+0.213 %"), ("-0.123", "-12.3 %"), ("0.99", "+99 %"), ("1", "2x"), ("11.3", "12.3x"),
+     ("12344", "12,300x"), ("0.0000003", "+0.00003 %"), ("0", "+0 %")],
+)  # fmt: skip
+def test_an_effect_is_never_a_power_of_ten(effect: str, text: str) -> None:
+    assert counted_table.effect_text(Fraction(effect)) == text
 
 
 def test_too_few_runs_and_missing_counts_are_said() -> None:

@@ -10,10 +10,11 @@ import pytest
 from calling import PROOFCOST
 from matplotlib.figure import Figure
 
+from proofcost.compare import gate
 from proofcost.harness.columns import Row
 from proofcost.reports import as_markdown, compare_text, parquet
 from proofcost.reports.cells import METRICS, UnlikeError
-from proofcost.reports.compare import Report, compare
+from proofcost.reports.compare import Report, as_json, compare
 from proofcost.reports.compare_document import document
 from proofcost.reports.compare_noise import false_alarms
 from proofcost.reports.dataset import open_data
@@ -130,7 +131,7 @@ def test_the_level_to_repeat_is_named(tmp_path: Path) -> None:
     assert one.level.of == "build"
     assert one.level.between is not None
     assert one.level.between > 0.99
-    assert compare_text.finding_text(one).endswith("builds a side more")
+    assert compare_text.finding_text(one) == "inconclusive: at least 1 build a side more"
     said = [note for note in compare_text.notes(report) if "of the noise" in note]
     assert said == ["1 case: 100% of the noise is between builds: more runs of each would tell nothing"]
 
@@ -249,8 +250,8 @@ def test_a_gate_tells_its_false_alarms_from_the_runs_themselves(tmp_path: Path) 
             rows.append(run(kernel, "x", at // 2 + 1, wall, started_ns=10**18 + at, iteration=at))
     (line,) = false_alarms(report_of(tmp_path, rows))
     assert line == (
-        "false alarms of wall on host class c: 0 of 2 comparisons of a thing with itself, surely between 0.00% and "
-        "77.64% (95%; never calibrated: split halves of these very runs)"
+        "false alarms of wall on host class c: 0 of 2 comparisons of a thing with itself, too few to tell how often "
+        "(never calibrated: split halves of these very runs)"
     )
 
 
@@ -261,8 +262,10 @@ def test_a_gate_prefers_what_calibrated_the_host_class(tmp_path: Path) -> None:
             row = run(kernel, "x", at // 2 + 1, wall, plan=plan, kernel_sha256=sha, started_ns=10**18 + at)
             rows.append({**row, "record": f"{kernel}{at}", "iteration": at})
     (line,) = false_alarms(report_of(tmp_path, rows))
-    assert line.startswith("false alarms of wall on host class c: 0 of 1 comparison of a thing with itself, surely ")
-    assert line.endswith("(95%; A/A runs kept here)")
+    assert line == (
+        "false alarms of wall on host class c: 0 of 1 comparison of a thing with itself, too few to tell how often "
+        "(A/A runs kept here)"
+    )
 
 
 def test_too_few_runs_to_know_false_alarms_are_said(tmp_path: Path) -> None:
@@ -283,7 +286,7 @@ def test_counts_have_no_false_alarms(tmp_path: Path) -> None:
 def test_the_document_shows_each_case_once_where_it_is_decided(tmp_path: Path) -> None:
     rows = series("old", "x", noisy(1, 12, 100), cpu_tree=5) + series("new", "x", noisy(2, 12, 120), cpu_tree=5)
     made = document(report_of(tmp_path, rows))
-    assert made.title == "old → new: 1 case compared: 1 regressed"
+    assert (made.title, made.answer) == ("old → new", "1 case compared: 1 regressed.")
     tables = {table.key: table for table in made.tables()}
     assert [row[2] for row in tables["cases"].rows] == ["wall"]
     assert tables["cases"].marked == {0: "bad"}
@@ -415,6 +418,171 @@ def test_an_a_a_comparison_seldom_alarms(tmp_path: Path) -> None:
     assert alarms <= 2
 
 
+ENDED: dict[str, dict[str, Any]] = {
+    "accepted": {},
+    "rejected": {"verdict": "rejected", "exit_code": 1},
+    "declined": {"verdict": "declined", "exit_code": 2},
+    "crashed": {"outcome": "signaled", "cause": "crashed", "verdict": None, "exit_code": None},
+    "memory_limit": {"outcome": "signaled", "cause": "memory_limit", "verdict": None, "exit_code": None},
+    "time_limit": {"outcome": "timed_out", "cause": "time_limit", "verdict": None, "exit_code": None},
+    "terminated_by_caller": {"outcome": "signaled", "cause": "terminated_by_caller", "verdict": None},
+    "unknown": {"outcome": None, "cause": None, "verdict": None, "exit_code": None},
+    "exit 0": {"verdict": None},
+    "exit 1": {"verdict": None, "exit_code": 1},
+}
+
+
+def ended(kernel: str, subject: str, *ends: tuple[str, int]) -> list[Row]:
+    """So many runs that ended so, one a block."""
+    said = [end for end, count in ends for _ in range(count)]
+    return [run(kernel, subject, at, 100 + at / 100, **ENDED[end]) for at, end in enumerate(said, 1)]
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "came"),
+    [
+        ([("accepted", 6)], [("crashed", 6)], "lost"),
+        ([("accepted", 6)], [("time_limit", 6)], "lost"),
+        ([("accepted", 6)], [("memory_limit", 6)], "lost"),
+        ([("rejected", 6)], [("crashed", 6)], "lost"),
+        ([("exit 0", 6)], [("exit 1", 6)], "lost"),
+        ([("accepted", 6)], [("accepted", 5), ("crashed", 1)], "lost"),
+        ([("accepted", 5), ("crashed", 1)], [("time_limit", 6)], "lost"),
+        ([("crashed", 6)], [("accepted", 6)], "gained"),
+        ([("accepted", 5), ("time_limit", 1)], [("accepted", 6)], "gained"),
+        ([("time_limit", 6)], [("time_limit", 6)], ""),
+        ([("crashed", 6)], [("crashed", 6)], ""),
+        ([("crashed", 6)], [("time_limit", 6)], ""),
+        ([("accepted", 3), ("crashed", 3)], [("accepted", 1), ("crashed", 5)], ""),
+        ([("accepted", 1), ("crashed", 5)], [("crashed", 6)], ""),
+        ([("declined", 6)], [("crashed", 6)], ""),
+        ([("accepted", 6)], [("terminated_by_caller", 6)], ""),
+        ([("accepted", 6)], [("unknown", 6)], ""),
+        ([("accepted", 6)], [("rejected", 6)], "disagree"),
+        ([("accepted", 6)], [("accepted", 5), ("rejected", 1)], "disagree"),
+        ([("accepted", 5), ("crashed", 1)], [("rejected", 6)], "disagree"),
+    ],
+)
+def test_a_lost_verdict_is_a_regression_and_one_gained_is_none(
+    tmp_path: Path, base: list[tuple[str, int]], head: list[tuple[str, int]], came: str
+) -> None:
+    report = report_of(tmp_path, [*ended("old", "x", *base), *ended("new", "x", *head)])
+    case = ("checker", "x")
+    found = [
+        name
+        for name, cases in (
+            ("lost", report.lost), ("gained", report.gained), ("disagree", report.disagreements),
+        )
+        if case in cases
+    ]  # fmt: skip
+    assert found == ([came] if came else [])
+    assert case in report.without_ratio
+    # Lost and disagreeing: 1. Nothing judged: 3. Gained is judged.
+    assert gate(report, conclusive=False) == {"lost": 1, "disagree": 1, "gained": 0, "": 3}[came]
+
+
+def test_a_lost_verdict_stands_first_and_outweighs_what_improved(tmp_path: Path) -> None:
+    rows = [*ended("old", "a", ("accepted", 12)), *ended("new", "a", ("accepted", 10), ("crashed", 2))]
+    rows += series("old", "b", noisy(1, 12, 200)) + series("new", "b", noisy(2, 12, 100))
+    report = report_of(tmp_path, rows)
+    assert compare_text.conclusion(report) == "1 case where head lost the verdict; 1 case compared: 1 improved"
+    made = document(report)
+    assert made.sections[0].title == "Verdicts lost, or gained"
+    assert made.tables()[0].rows == [["checker", "a", "lost", "12 accepted", "10 accepted, 2 crashed"]]
+    assert made.notes[0] == "VERDICTS LOST in 1 case: checker a: base 12 accepted; head 10 accepted, 2 crashed"
+    assert json.loads(as_json(report))["lost"][0]["subject"] == "a"
+    assert gate(report, conclusive=False) == 1
+
+
+def test_a_verdict_lost_on_cold_runs_alone_is_lost_too(tmp_path: Path) -> None:
+    """They are left apart from the costs, not from the verdicts."""
+    rows = [run(kernel, "x", at, 100, labels={"cache": "warm"}) for kernel in ("old", "new") for at in range(1, 7)]
+    rows += [run("old", "x", 7, 300, labels={"cache": "cold"})]
+    rows += [run("new", "x", 7, 300, labels={"cache": "cold"}, **ENDED["crashed"])]
+    report = report_of(tmp_path, rows)
+    assert list(report.lost) == [("checker", "x")]
+    assert [one.finding for one in report.compared] == [Finding.EQUIVALENT]
+
+
+def test_a_gate_says_what_it_could_not_see(tmp_path: Path) -> None:
+    rows = series("old", "a", noisy(1, 12, 100, 0.2)) + series("new", "a", noisy(2, 12, 100, 0.2))
+    report = report_of(tmp_path / "1", rows)
+    report.gated = True
+    seen = report.compared[0].verdict
+    assert seen is not None
+    assert seen.detectable_ratio is not None
+    assert 1.1 < seen.detectable_ratio < 1.5
+    said = compare_text.conclusion(report)
+    assert said.endswith(f"; the gate could not see a regression below a ratio of {seen.detectable_ratio:.3g}")
+    few = report_of(tmp_path / "2", [*rows, *series("old", "b", [100, 101]), *series("new", "b", [101, 150])])
+    few.gated = True
+    assert compare_text.conclusion(few).endswith(", in 1 case with too few runs one of any size")
+    assert gate(few, conclusive=False) == 0
+    assert gate(few, conclusive=True) == 3
+
+
+def test_two_blocks_do_not_tell_how_many_more(tmp_path: Path) -> None:
+    (one,) = report_of(tmp_path, series("old", "x", [100, 300]) + series("new", "x", [400, 110])).compared
+    assert compare_text.finding_text(one) == "inconclusive: at least 4 blocks more"
+
+
+def test_nobody_is_told_to_repeat_a_thing_ten_thousand_times(tmp_path: Path) -> None:
+    """Six blocks in which head costs up to a third more, six in which it costs as much less: 2 % are beyond reach."""
+    walls = [100 * factor**side for factor in (1.3, 1.32, 1.34, 1.36, 1.38, 1.4) for side in (-1, 1)]
+    rows = series("old", "x", [100] * 12) + series("new", "x", walls)
+    (one,) = report_of(tmp_path, rows).compared
+    assert one.verdict is not None
+    assert one.verdict.more is not None
+    assert one.verdict.more > 1000
+    assert compare_text.finding_text(one) == "inconclusive: more than 1,000 blocks more: not by repeating"
+
+
+def test_too_few_counts_are_called_so(tmp_path: Path) -> None:
+    rows = [
+        {**row, "wall_program": 0, "instructions_callgrind": 1000}
+        for kernel, runs in (("old", 3), ("new", 2))
+        for row in series(kernel, "x", [1] * runs)
+    ]
+    assert report_of(tmp_path, rows).without_ratio == {
+        ("checker", "x"): "instructions (callgrind): fewer than 3 runs of each (base 3, head 2)"
+    }
+
+
+def test_counts_alone_have_notes_and_columns_of_counts_alone(tmp_path: Path) -> None:
+    rows = [
+        {**row, "wall_program": 0, "instructions_callgrind": count}
+        for kernel, count in (("old", 1000), ("new", 1100))
+        for row in series(kernel, "x", [1] * 3)
+    ]
+    report = report_of(tmp_path, rows)
+    assert not any("Benjamini" in note or "Hodges" in note for note in compare_text.notes(report))
+    assert any("there is no p" in note for note in compare_text.notes(report))
+    table = document(report).tables()[0]
+    assert [column.title for column in table.columns] == ["phase", "case", "metric", "base", "head", "ratio", "finding"]
+
+
+def test_the_same_binary_is_counted_as_such(tmp_path: Path) -> None:
+    rows = series("old", "x", noisy(1, 12, 100)) + series("new", "x", noisy(2, 12, 120))
+    report = report_of(tmp_path, [{**row, "kernel_sha256": "one"} for row in rows])
+    assert compare_text.conclusion(report) == (
+        "1 case compared: 1 with the same binary on both sides; nothing significant"
+    )
+    assert gate(report, conclusive=True) == 0
+
+
+def test_a_reader_who_goes_away_takes_neither_the_status_nor_the_files(tmp_path: Path) -> None:
+    rows = [row for case in range(300) for at, kernel in enumerate(("old", "new"))
+            for row in series(kernel, f"c{case}", noisy(2 * case + at, 6, 100 * (1 + at), 0.01))]  # fmt: skip
+    words = [PROOFCOST, "compare", "old", "new", "--data", kept(tmp_path, rows), "--gate", "-o", str(tmp_path / "g.md")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
+        assert started.stdout is not None
+        assert started.stderr is not None
+        started.stdout.close()
+        said = started.stderr.read()
+    assert (started.returncode, said) == (1, "")
+    assert "300 cases compared: 300 regressed" in (tmp_path / "g.md").read_text()
+
+
 def proofcost_compare(*words: object) -> subprocess.CompletedProcess[str]:
     command = [PROOFCOST, "compare", *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
@@ -445,6 +613,9 @@ def test_the_command_and_its_gate(tmp_path: Path) -> None:
     few = kept(tmp_path, series("old", "x", [100] * 3) + series("new", "x", [150] * 3), "few")
     assert proofcost_compare("old", "new", "--data", few, "--gate").returncode == 0
     assert proofcost_compare("old", "new", "--data", few, "--gate", "--conclusive").returncode == 3
+    none = kept(tmp_path, series("old", "x", [100] * 3) + series("new", "y", [150] * 3), "none")
+    assert proofcost_compare("old", "new", "--data", none).returncode == 0
+    assert proofcost_compare("old", "new", "--data", none, "--gate").returncode == 3
 
 
 def test_a_summary_has_a_limit(tmp_path: Path) -> None:

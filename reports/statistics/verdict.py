@@ -62,6 +62,9 @@ class Verdict:
     more: int | None
     """Blocks (or runs a side) to add for an 80 % chance of a verdict, if things are as they look now. Set when
     inconclusive, but for `AT_THE_THRESHOLD`."""
+    at_least: bool
+    """`more` is only what a significant result takes at all: so few runs do not tell the noise, of which one could
+    compute how many."""
     detectable_ratio: float | None
     """Least ratio above 1 that these runs would have found significant by itself with chance 80 %; None where there is
     none, or the noise is not known (one unit)."""
@@ -90,11 +93,13 @@ def judge(
         survives = at is not None and family.rejected[at]
         adjusted = None if at is None else family.adjusted[at]
         finding = _finding(comparison, delta, survives, strict)
-        why, more = None, None
+        why, more, at_least = None, None, False
         if finding is Finding.INCONCLUSIVE:
-            why, more = _need(comparison, delta, q, family.m if at is not None else family.m + 1, survives, strict)
+            why, more, at_least = _need(
+                comparison, delta, q, family.m if at is not None else family.m + 1, survives, strict
+            )
         seen = detectable(comparison, q)
-        verdicts.append(Verdict(comparison, finding, delta, adjusted, family.m, why, more, seen))
+        verdicts.append(Verdict(comparison, finding, delta, adjusted, family.m, why, more, at_least, seen))
     return tuple(verdicts)
 
 
@@ -114,16 +119,14 @@ def _finding(comparison: Comparison, delta: float, survives: bool, strict: bool)
 
 def _need(
     comparison: Comparison, delta: float, q: float, family_size: int, survives: bool, strict: bool
-) -> tuple[Why, int | None]:
+) -> tuple[Why, int | None, bool]:
     n = min(comparison.base_count, comparison.head_count)
     if comparison.all_equal:
-        return Why.TOO_FEW, LEAST_ALL_EQUAL - n
+        return Why.TOO_FEW, LEAST_ALL_EQUAL - n, False
     paired = comparison.design is Design.PAIRED
     least = (run_count.least_blocks if paired else run_count.least_runs_per_side)(q, max(1, family_size))
     if comparison.low is None or comparison.high is None or comparison.least_p > q:
-        by_noise = run_count.blocks_needed if paired else run_count.runs_per_side
-        noisy = 0 if comparison.spread is None else by_noise(comparison.spread, delta, q)
-        return Why.TOO_FEW, max(1, least - n, noisy - n)
+        return Why.TOO_FEW, max(1, least - n), True
     half = math.log(comparison.high / comparison.low) / 2
     away, bound = abs(math.log(comparison.ratio)), math.log1p(delta)
     points_at_change = away > bound
@@ -131,10 +134,10 @@ def _need(
     level = (1 + comparison.confidence) / 2
     wanted = _shrunk(n, half, gap, level, 1 - q / max(1, family_size) / 2 if points_at_change else level)
     if wanted is None:
-        return Why.AT_THE_THRESHOLD, None
+        return Why.AT_THE_THRESHOLD, None, False
     alone = points_at_change and comparison.p <= q and not survives
     more = max(1, wanted - n, least - n if points_at_change else 0)
-    return (Why.FAMILY if alone else Why.WIDE), more
+    return (Why.FAMILY if alone else Why.WIDE), more, False
 
 
 def _shrunk(n: int, half: float, gap: float, level: float, wanted_level: float) -> int | None:
