@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rich.console import Console
+from rich.text import Text
 
 from proofcost import sessions
 from proofcost.harness.derive import calls_of
 from proofcost.harness.merged import Record
 from proofcost.harness.reading import Store
 from proofcost.harness.store import default_place
-from proofcost.output import DONE, FAILED
+from proofcost.output import DONE, FAILED, settled
 from proofcost.reports.bench_cells import is_bench
 from proofcost.reports.fields import render_invocation
 from proofcost.reports.findings import (
@@ -244,7 +245,7 @@ def _show(args: argparse.Namespace) -> int:
     )
     warn(problem_lines(store))
     seal = _sealed(session, args.seal_key)
-    status = FAILED if seal.problems else DONE
+    status = settled(FAILED if seal.problems else DONE)
     if args.output is not None or args.json or isinstance(found, Record):
         warn([f"warning: session {inert_outside(session[0].session, 80, True)}: {line}" for line in seal.broken()])
     if args.output is not None:
@@ -270,7 +271,7 @@ def _show(args: argparse.Namespace) -> int:
             console.print()
             render_invocation(record, console)
     for line in seal.lines():
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(Text(line), highlight=False, soft_wrap=True)
     return status
 
 
