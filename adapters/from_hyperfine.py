@@ -12,6 +12,11 @@ HELP = "hyperfine --export-json"
 MAPS = (
     ("results[].command", "kernel", "the command line"),
     ("results[].parameters", "labels", "as they are"),
+    (
+        "results[].parameters.kernel, workload",
+        "kernel, workload",
+        "where there are such (-L kernel a,b); else --kernel, --subject",
+    ),
     ("results[].times[]", "wall_command", "each value a row; s to ns"),
     ("results[].exit_codes[]", "exit_code, outcome", "null: ended by a signal"),
     ("results[].memory_usage_byte[]", "memory_peak_process", "as RUSAGE_CHILDREN has it: never falls within a run"),
@@ -41,8 +46,12 @@ def _rows(source: Source, result: dict[str, Any]) -> Iterator[Row]:
     codes, memories = result.get("exit_codes"), result.get("memory_usage_byte")
     parameters = result.get("parameters")
     labels = {str(key): str(value) for key, value in parameters.items()} if isinstance(parameters, dict) else None
+    named = parameters if isinstance(parameters, dict) else {}
+    kernel = text(named.get("kernel")) or text(result.get("command"))
     for at, seconds in enumerate(result["times"]):
-        row: Row = {"kernel": text(result.get("command")), "iteration": at + 1, "labels": labels, "phase": "checker"}
+        row: Row = {"kernel": kernel, "iteration": at + 1, "labels": labels, "phase": "checker"}
+        if text(named.get("workload")):
+            row["workload"] = text(named["workload"])
         row["wall_command"] = ns(seconds)
         if row["wall_command"] is None:
             row["absent"] = {"wall_command": "not a time in the source"}

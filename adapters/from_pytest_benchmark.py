@@ -11,6 +11,7 @@ from proofcost.harness.columns import Row
 HELP = "pytest-benchmark --benchmark-json or a saved run"
 MAPS = (
     ("benchmarks[].fullname, name", "subject", "the full name"),
+    ("benchmarks[].extra_info.kernel, workload", "kernel, workload", "where there are such; else --kernel, --subject"),
     ("benchmarks[].stats.data[]", "wall_command", "each value a row; s to ns"),
     ("position in data[]", "iteration", "from 1"),
     ("benchmarks[].group, param", "labels", "as `group` and `param`"),
@@ -39,6 +40,10 @@ def rows(source: Source) -> Iterator[Row]:
         own = {key: str(one[key]) for key in ("group", "param") if one.get(key)}
         row: Row = {"subject": text(one.get("fullname") or one.get("name")), "started_ns": started}
         row["labels"] = {**labels, **own} or None
+        extra = one.get("extra_info")
+        for key in ("kernel", "workload"):
+            if isinstance(extra, dict) and text(extra.get(key)):
+                row[key] = text(extra[key])
         data = stats.get("data")
         if not isinstance(data, list) or not data:
             put(row, "wall_command", None, "only statistics were saved; save with --benchmark-save-data")

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from proofcost.adapters.foreign import FormatError, Source, digest
 from proofcost.harness.columns import Row
-from proofcost.importing import BATCH_ROWS, Taken, made_rows, recognised, unchanged
+from proofcost.importing import BATCH_ROWS, Given, Taken, made_rows, recognised, unchanged
 from proofcost.reports import parquet
 
 SMALL_BYTES = 1 << 20
@@ -45,8 +45,8 @@ class _Batch:
 class Batches:
     """Small files on their way into Parquet."""
 
-    def __init__(self, store: Path, named: str | None, labels: dict[str, str]) -> None:
-        self._store, self._named, self._labels = store, named, labels
+    def __init__(self, store: Path, named: str | None, given: Given) -> None:
+        self._store, self._named, self._given = store, named, given
         self._known: set[bytes] | None = None
         self._batches: dict[str, _Batch] = {}
         self._folders: dict[tuple[str, str], _Folder] = {}
@@ -74,7 +74,7 @@ class Batches:
             if self.stands(name, sha256):
                 told.known += 1
                 return True
-            rows = list(made_rows(name, source, sha256, self._labels))
+            rows = list(made_rows(name, source, sha256, self._given))
             if not rows:
                 raise FormatError("holds no figure")
             unchanged(file, before)

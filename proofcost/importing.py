@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from proofcost.extras import need
-from proofcost.harness.store import StoreError, absolute, make_folder
+from proofcost.harness.store import StoreError, absolute, check_place, make_folder
 from proofcost.output import DONE, FAILED
 from proofcost.reports.inert import inert_outside
 from proofcost.reports.units import plural
@@ -49,8 +50,26 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--as", dest="format", metavar="FORMAT", help="take every file for this format")
     parser.add_argument("--store", metavar="DIR", help="where to keep them (default: $PROOFCOST_STORE, else yours)")
     parser.add_argument("-l", "--label", action="append", default=[], metavar="K=V", help="label every row")
+    parser.add_argument(
+        "--kernel", metavar="NAME", help="the kernel that made these figures, where the file does not say"
+    )
+    parser.add_argument("--subject", metavar="NAME", help="what was checked, where the file does not say")
     parser.add_argument("--formats", action="store_true", help="list the formats in Markdown, and leave")
     parser.set_defaults(run=main)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What was said of the files on the command line."""
+
+    labels: dict[str, str] = field(default_factory=dict)
+    kernel: str | None = None
+    """Goes before what a file calls it, which is kept as the label `imported_kernel`."""
+    subject: str | None = None
+    """Likewise, `imported_subject`."""
+
+
+NOTHING_GIVEN = Given()
 
 
 @dataclass(slots=True)
@@ -84,14 +103,33 @@ def main(args: argparse.Namespace) -> int:
         except LabelError as error:
             raise UsageError(str(error)) from None
         store = Path(choose_store(None, os.environ, os.geteuid())[0] if args.store is None else absolute(args.store))
+        for mended in _checked(str(store)):
+            print(f"proofcost: {inert_outside(mended, 300, True)}", file=sys.stderr)
         make_folder(str(store))  # for its owner only, as the meter makes it
-        return _take_all(args.paths, store, args.format, labels)
+        for option in ("kernel", "subject"):
+            if getattr(args, option) is not None and not getattr(args, option).strip():
+                raise UsageError(f"--{option}: is empty; give a name")
+        given = Given(labels, args.kernel, args.subject)
+        told = _take_all(args.paths, store, args.format, given)
+        if told.formats:
+            # Of a store that other commands would not find by themselves the place stands there too.
+            named = "" if args.store is None else f" {shlex.quote(args.store)}"
+            print(inert_outside(f"next: proofcost report kernels{named}", 300, True))
+        return FAILED if told.failed else DONE
     except StoreError as error:
         print(f"proofcost: {error}; choose another with --store", file=sys.stderr)
         return USAGE
     except UsageError as error:
         print(f"proofcost: {error}", file=sys.stderr)
         return USAGE
+
+
+def _checked(store: str) -> list[str]:
+    """What was put right of the store's modes. Raises StoreError for a folder that `run` would refuse."""
+    try:
+        return check_place(store, [])
+    except OSError as error:
+        raise StoreError(f"store {store}: {error.strerror or error}") from None
 
 
 class _Told:
@@ -111,13 +149,13 @@ class _Told:
     def taken(self, shown: str, taken: Taken) -> None:
         self.formats[taken.format] += taken.rows
         if taken.known:
-            print(f"{shown}: {taken.format}: stands there already; nothing was added")
+            print(f"{shown}: {taken.format}: stands there already; nothing was added, and nothing of it changed")
             return
         print(f"{shown}: {taken.format}: {plural(taken.rows, 'row')}")
         for note, rows in taken.said.items():
             print(f"  {note} ({plural(rows, 'row')})")
 
-    def end(self) -> int:
+    def end(self) -> None:
         for line in self.lines:
             print(f"proofcost: {line}", file=sys.stderr)
         if self.failed > MAX_LISTED:
@@ -128,21 +166,20 @@ class _Told:
 
         for name in self.formats:
             print(f"{name} cannot tell: {'; '.join(formats.load(name).UNKNOWN)}")
-        return FAILED if self.failed else DONE
 
 
-def _take_all(paths: list[str], store: Path, named: str | None, labels: dict[str, str]) -> int:
+def _take_all(paths: list[str], store: Path, named: str | None, given: Given) -> _Told:
     from proofcost.adapters.foreign import FormatError
     from proofcost.import_batches import Batches
     from proofcost.reports.parquet import CopyError
 
     told = _Told()
-    batches = Batches(store, named, labels)
+    batches = Batches(store, named, given)
     for path, folder in _progress(_files(paths)):
         shown = inert_outside(str(path), 200, True)
         try:
             if folder is None or not batches.add(path, folder):
-                taken = take(path, store, named, labels, batches.stands)
+                taken = take(path, store, named, given, batches.stands)
                 if taken is not None:
                     told.taken(shown, taken)
                 elif folder is None:
@@ -163,7 +200,8 @@ def _take_all(paths: list[str], store: Path, named: str | None, labels: dict[str
         if known:
             told.formats[taken.format] += 0
             print(f"{where}: {taken.format}: {plural(known, 'file')} stood there already; nothing was added for them")
-    return told.end()
+    told.end()
+    return told
 
 
 def _files(paths: list[str]) -> Iterator[tuple[Path, str | None]]:
@@ -208,7 +246,7 @@ def take(
     path: Path,
     store: Path,
     named: str | None = None,
-    labels: dict[str, str] | None = None,
+    given: Given = NOTHING_GIVEN,
     stands: Callable[[str, str], bool] = lambda _name, _sha256: False,
 ) -> Taken | None:
     """Import one file; None when it is of no format that is known.
@@ -230,7 +268,7 @@ def take(
         if place.exists() or stands(name, sha256):
             return Taken(name, 0, known=True)
         source = Source(path, file)
-        count = parquet.write_parts(place, _tables(made_rows(name, source, sha256, labels), file, before))
+        count = parquet.write_parts(place, _tables(made_rows(name, source, sha256, given), file, before))
     return Taken(name, count, said=source.said)
 
 
@@ -245,10 +283,22 @@ def recognised(path: Path, file: BufferedReader) -> str | None:
     return fits[0] if fits else None
 
 
-def made_rows(name: str, source: Source, sha256: str, labels: dict[str, str] | None) -> Iterator[Row]:
-    """The rows of one file, each with where it is from. Raises FormatError."""
+def made_rows(name: str, source: Source, sha256: str, given: Given) -> Iterator[Row]:
+    """The rows of one file, each with where it is from. Raises FormatError, also for several kernels (or subjects) that
+    were to be given one name."""
+    from proofcost.adapters.foreign import FormatError
+
     shown = inert_outside(source.name, 200, True)
-    return (_finish(row, number, name, shown, sha256, labels) for number, row in enumerate(_rows(name, source)))
+    first: Row | None = None
+    for number, row in enumerate(_rows(name, source)):
+        first = row if first is None else first
+        for option, column in (("kernel", "kernel"), ("subject", "workload"), ("subject", "subject")):
+            if getattr(given, option) is not None and row.get(column) != first.get(column):
+                one, other = (inert_outside(str(of.get(column)), 60, True) for of in (first, row))
+                raise FormatError(
+                    f"--{option} gives one name to several: {one} and {other}; leave it out, or import a file each"
+                )
+        yield _finish(dict(row), number, name, shown, sha256, given)
 
 
 def unchanged(file: BufferedReader, before: os.stat_result) -> None:
@@ -266,12 +316,24 @@ def _rows(name: str, source: Source) -> Iterator[Row]:
     return formats.load(name).rows(source)
 
 
-def _finish(row: Row, number: int, name: str, shown: str, sha256: str, labels: dict[str, str] | None) -> Row:
+def _finish(row: Row, number: int, name: str, shown: str, sha256: str, given: Given) -> Row:
     row.setdefault("record", f"{sha256[:16]}-{number}")
     row["source"], row["source_name"], row["source_sha256"] = name, shown, sha256
+    labels = dict(row.get("labels") or {})
+    if given.kernel is not None:
+        labels |= _kept("imported_kernel", row.get("kernel"))
+        row["kernel"] = given.kernel
+    if given.subject is not None:
+        labels |= _kept("imported_subject", row.pop("workload", None) or row.get("subject"))
+        row["subject"] = given.subject
+    labels |= given.labels
     if labels:
-        row["labels"] = {**(row.get("labels") or {}), **labels}
+        row["labels"] = labels
     return row
+
+
+def _kept(label: str, was: str | None) -> dict[str, str]:
+    return {label: was} if was else {}
 
 
 def _tables(rows: Iterator[Row], file: Any, before: os.stat_result) -> Iterator[Any]:
@@ -292,7 +354,12 @@ def page() -> str:
     """What maps to what, of all formats, in Markdown."""
     from proofcost.adapters import formats
 
-    parts = ["# What is imported, and as what\n"]
+    parts = [
+        "# What is imported, and as what\n\n`--kernel NAME` and `--subject NAME` say which kernel made a file's "
+        "figures and what was checked, where the file\ndoes not. A file of several kernels (or subjects) is refused "
+        "then, since one name would put them together. What the file called\nthem stays, as the labels "
+        "`imported_kernel` and `imported_subject`. `-l K=V` labels every row.\n"
+    ]
     for name in formats.names():
         one = formats.load(name)
         parts.append(f"\n## {name}\n\n{one.HELP}.\n\n| there | column | how |\n|---|---|---|")

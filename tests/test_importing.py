@@ -430,9 +430,9 @@ def test_a_store_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "parquet").write_text("in the way")
     done = proofcost_import(FOREIGN / "hyperfine.json", "--store", tmp_path / "store")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert f"{tmp_path}/store/parquet" in done.stderr
-    assert "was not taken" in done.stderr
+    assert "not a folder of ours" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
@@ -455,6 +455,50 @@ def test_the_page_of_what_maps_to_what_is_up_to_date() -> None:
     assert (ROOT / "docs" / "imports.md").read_text() == importing.page(), (
         "proofcost import --formats > docs/imports.md"
     )
+
+
+def one_command(folder: Path, **more: Any) -> Path:
+    path = folder / "one.json"
+    path.write_text(json.dumps({"results": [{"command": "./k x.ndjson", "times": [0.5, 0.7], **more}]}))
+    return path
+
+
+def test_a_kernel_and_a_subject_that_the_file_does_not_tell(tmp_path: Path) -> None:
+    said = proofcost_import("--store", tmp_path / "s", "--kernel", "nanoda", "--subject", "x", one_command(tmp_path))
+    assert said.returncode == 0, said
+    assert said.stdout.endswith(f"next: proofcost report kernels {tmp_path / 's'}\n")
+    made = proofcost.load(tmp_path / "s").to_pylist()
+    assert [(row["kernel"], row["subject"]) for row in made] == [("nanoda", "x")] * 2
+    assert json.loads(made[0]["labels"]) == {"imported_kernel": "./k x.ndjson"}
+
+
+def test_one_name_is_not_given_to_two_kernels(tmp_path: Path) -> None:
+    said = proofcost_import("--store", tmp_path / "s", "--kernel", "k", FOREIGN / "hyperfine.json")
+    assert (said.returncode, said.stdout) == (1, "")
+    assert "--kernel gives one name to several: " in said.stderr
+    assert not list((tmp_path / "s").rglob("*.parquet"))
+
+
+def test_kernel_and_workload_as_parameters_or_extra_info(tmp_path: Path) -> None:
+    path = one_command(tmp_path, parameters={"kernel": "soko", "workload": "big"})
+    assert {(row["kernel"], row["workload"]) for row in rows_of(path, tmp_path / "h")} == {("soko", "big")}
+    bench = {"fullname": "t", "stats": {"data": [0.5]}, "extra_info": {"kernel": "nanoda", "workload": "w"}}
+    path = tmp_path / "b.json"
+    path.write_text(json.dumps({"machine_info": {}, "commit_info": {}, "benchmarks": [bench]}))
+    [row] = rows_of(path, tmp_path / "p")
+    assert (row["kernel"], row["workload"], row["subject"]) == ("nanoda", "w", "t")
+
+
+def test_a_folder_of_others_is_no_store(tmp_path: Path) -> None:
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o770)
+    (folder / "theirs.txt").write_text("")
+    said = proofcost_import("--store", folder, FOREIGN / "hyperfine.json")
+    assert said.returncode == 2
+    assert "not a store (mode 0770, holds other things)" in said.stderr
+    assert [one.name for one in folder.iterdir()] == ["theirs.txt"]
+    assert folder.stat().st_mode & 0o777 == 0o770
 
 
 def test_a_name_that_would_break_a_terminal(tmp_path: Path) -> None:
