@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from proofcost.bench_suites import counters, demo_judge, registry
+from proofcost.bench_suites import counters, demo_judge, environment, registry
 from proofcost.bench_suites.kernel import Kernel, python
 
 NONE, LANDRUN, BWRAP = "none", "landrun", "bwrap"
@@ -74,7 +74,7 @@ def make(
         argv=_sandboxed(sandbox, started, kernel, export, config_path, folder),
         target=target,
         stdin=stdin,
-        environment=_environment(kernel),
+        environment=_environment(kernel, folder, used_counters),
         config_path=config_path,
         write_config=config,
     )
@@ -118,9 +118,9 @@ def _interpreters(program: str) -> list[str]:
     return [*words, *(folder for folder in _LOADERS if os.path.isdir(folder))] if words else []
 
 
-def _environment(kernel: Kernel) -> dict[str, str]:
-    """The caller's environment with the kernel's own entries; a sandbox lets only the latter through."""
-    return {**os.environ, **kernel.environment}
+def _environment(kernel: Kernel, folder: str, used_counters: tuple[str, ...]) -> dict[str, str]:
+    """The small environment of all with the kernel's own entries; a sandbox lets only the latter through."""
+    return {**environment.base(folder, environment.COUNTING if used_counters else ()), **kernel.environment}
 
 
 def default_threads(kernel: Kernel, threads: int) -> int | None:

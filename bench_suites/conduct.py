@@ -72,7 +72,8 @@ class Ended:
     fault: str | None
     elapsed_ns: int
     printed_bytes: int
-    last_line: str
+    reason: str
+    """What of its output tells best why it failed, if it did (Output.reason)."""
 
 
 class Observer:
@@ -278,6 +279,7 @@ class Conductor:
             "exit_codes": {str(code): meaning for code, meaning in codes.items()},
             "exit_codes_known_by": escape_text(known_by),
             "settings_sha256": kernel.settings_sha256(turn.threads),
+            "environment": {escape_text(name): escape_text(value) for name, value in kernel.environment.items()},
             "workload": {
                 "name": escape_text(work.name),
                 "path": escape_text(work.path),
@@ -358,7 +360,7 @@ class Conductor:
             )
         self._see_it_empty(said["invocation"], said["cgroups"], said["status"] is None)
         shutil.rmtree(cell.folder, ignore_errors=True)
-        last_lines = [output.last_line() for output in reversed(cell.outputs)]
+        reasons = [output.reason() for output in reversed(cell.outputs)]
         return Ended(
             turn=turn,
             slot=cell.slot,
@@ -367,7 +369,7 @@ class Conductor:
             fault=fault,
             elapsed_ns=(cell.ended_ns or time.monotonic_ns()) - cell.started_ns,
             printed_bytes=sum(output.bytes_count for output in cell.outputs),
-            last_line=next(filter(None, last_lines), ""),
+            reason=next(filter(None, reasons), ""),
         )
 
     def _see_it_empty(self, invocation: str | None, dirs: list[str], vanished: bool) -> None:

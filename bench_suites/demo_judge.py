@@ -30,6 +30,8 @@ HERE = Path(__file__).resolve().parent
 PACKAGE_ROOT = next(folder for folder in HERE.parents if (folder / "proofcost" / "bench_suites").is_dir())
 EXPORT_NAME = "solution.ndjson"
 CONTROL = "parse-only"
+KEPT_VARIABLES = ("PATH", "HOME", "TMPDIR", "LEAN_PATH")
+"""What calls see of the caller's environment: any more (RUST_BACKTRACE, say) would be part of what is measured."""
 
 
 class JudgeError(Exception):
@@ -111,7 +113,8 @@ class Judge:
     def run(self, phase: str, call: Call, *, pipes: bool = False, lean: bool = False) -> tuple[int, bytes]:
         """Run `call` to its end: its status (128 + n for death by signal n) and, with `pipes`, its stdout."""
         sys.stdout.flush()
-        environment = {**os.environ, "LEAN_ABORT_ON_PANIC": "1"} if lean else None
+        environment = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+        environment.update({"LANG": "C.UTF-8", **({"LEAN_ABORT_ON_PANIC": "1"} if lean else {})})
         output = subprocess.PIPE if pipes else None
         argv = self.argv(phase, call)
         try:

@@ -17,6 +17,10 @@ AROUND_NS = 3_000_000_000
 """What a turn takes beside its kernel's time limit, at most: the meter, a tree that dies slowly, awaiting its end."""
 
 
+ELSEWHERE = "\0"
+"""Before the name of a workload that is not the plan's: no name of one begins so."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rest:
     """`expected_ns` is without the `unknown_count` turns of which nothing is known; `worst_ns` None: no bound."""
@@ -55,6 +59,13 @@ class Expected:
     def add(self, turn: Turn, took_ns: int) -> None:
         self.took.setdefault(turn.cell, []).append(took_ns)
         self.sizes[turn.work.name] = turn.work.size_bytes
+
+    def add_elsewhere(self, turn: Turn, work: str, size_bytes: int, took_ns: int) -> None:
+        """What a turn's kernel took on a workload that this plan lacks, told apart by `work`."""
+        kernel, _, threads, co_running = turn.cell
+        name = f"{ELSEWHERE}{work}"
+        self.took.setdefault((kernel, name, threads, co_running), []).append(took_ns)
+        self.sizes[name] = size_bytes
 
     def of(self, turn: Turn) -> tuple[int | None, bool]:
         """(ns, whether it is a guess from other cells); None when nothing is known."""
@@ -100,14 +111,35 @@ def duration(ns: int) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-def said(rest: Rest) -> str:
-    """`about 3 min 20 s left, at most 2 h 05 min`; of what is not known nothing is promised."""
+def remaining(rest: Rest) -> str:
+    """While it runs: `about 3 min 20 s left, at most 2 h 05 min`; of what is not known nothing is promised."""
     if rest.unknown_count == rest.turns_count:
-        about = "how long it takes is not known yet"
+        about = "time left not known yet"
     elif rest.unknown_count:
-        about = f"{duration(rest.expected_ns)} and what {rest.unknown_count} unknown turns take"
+        about = f"{duration(rest.expected_ns)} left and {rest.unknown_count} unknown turns"
+    else:
+        about = f"about {duration(rest.expected_ns)} left"
+    return about + (", no bound" if rest.worst_ns is None else f", at most {duration(rest.worst_ns)}")
+
+
+def planned(rest: Rest, limits: Limits) -> list[str]:
+    """Before it runs: what is expected, and apart from it the worst case, which is a bound and no estimate."""
+    if rest.unknown_count == rest.turns_count:
+        about = "not known: no run of these kernels in the store tells"
+    elif rest.unknown_count:
+        about = f"{duration(rest.expected_ns)} and what {rest.unknown_count} turns of which nothing is known take"
     else:
         about = f"about {duration(rest.expected_ns)}"
-        if rest.guessed_count:
-            about += f" ({rest.guessed_count} of {rest.turns_count} turns guessed by size)"
-    return about + (", no bound (no wall limit)" if rest.worst_ns is None else f", at most {duration(rest.worst_ns)}")
+    if rest.guessed_count:
+        about += f" ({rest.guessed_count} of {rest.turns_count} turns guessed by size from other exports)"
+    if rest.worst_ns is None or limits.wall_ns is None:
+        return [about, "no worst case: there is no wall limit"]
+    return [about, f"if every turn ran into its time limit of {limit(limits.wall_ns)}: {duration(rest.worst_ns)}"]
+
+
+def limit(ns: int) -> str:
+    """A round limit without what is 0: `1 h`, `90 s`."""
+    for name, unit_ns in (("h", 3600 * 10**9), ("min", 60 * 10**9), ("s", 10**9)):
+        if ns % unit_ns == 0:
+            return f"{ns // unit_ns} {name}"
+    return duration(ns)

@@ -13,12 +13,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from proofcost.bench_suites import registry
+from proofcost.bench_suites import environment, registry
 from proofcost.bench_suites.registry import Convention, ExitCodes, Registry
 from proofcost.harness import digest
 from proofcost.harness.described import DescriptionError
@@ -85,10 +86,11 @@ class Kernel:
         return self.convention.meanings(self.version)
 
     def settings_sha256(self, threads: int | None) -> str | None:
-        """Digest of its configuration without the export's path; None when it has none."""
-        if "config" not in self.input:
-            return None
-        return hashlib.sha256(_canonical(self.configuration(None, threads)).encode()).hexdigest()
+        """Digest of its configuration without the export's path, and of its environment; None when it has neither."""
+        said: dict[str, Any] | None = self.configuration(None, threads) if "config" in self.input else None
+        if self.environment:  # else the digest is what it was before there were any
+            said = {"config": said, "environment": dict(self.environment)}
+        return None if said is None else hashlib.sha256(_canonical(said).encode()).hexdigest()
 
     def configuration(self, export: str | None, threads: int | None) -> dict[str, Any]:
         """Its JSON configuration for one export."""
@@ -196,7 +198,7 @@ def found(kernel: Kernel, cache: str | None, folder: str = ".") -> Kernel:
             raise DescriptionError(f"kernel {kernel.name}: {words[0]}: {why}; give a program that can be started")
         sha256, _ = digest.of_file(os.path.realpath(program_file(words, path)), cache)
         builds.append(Program((path, *words[1:]), path, sha256))
-    version = version_of(kernel.convention, builds[0].words)
+    version = version_of(kernel.convention, builds[0].words, kernel.environment)
     return replace(kernel, builds=tuple(builds), version=version)
 
 
@@ -218,18 +220,21 @@ def python() -> str:
     return os.path.realpath(sys.executable)
 
 
-def version_of(convention: Convention, words: Sequence[str]) -> str | None:
-    """What a program says of its version; None where it says nothing, or nobody knows how to ask."""
+def version_of(convention: Convention, words: Sequence[str], variables: Mapping[str, str] | None = None) -> str | None:
+    """What a program says of its version; None where it says nothing, or nobody knows how to ask.
+
+    `variables`: what its environment has besides what all kernels get.
+    """
     if not convention.version:
         return None
-    text = _asked([*words, *convention.version]).decode("utf-8", "replace")
+    text = _asked([*words, *convention.version], variables or {}).decode("utf-8", "replace")
     if convention.version_pattern is None:
         return next((line.strip()[:VERSION_SHOWN] for line in text.splitlines() if line.strip()), None)
     seen = re.search(convention.version_pattern, text, re.M)
     return None if seen is None else seen[1][:VERSION_SHOWN]
 
 
-def _asked(argv: Sequence[str]) -> bytes:
+def _asked(argv: Sequence[str], variables: Mapping[str, str]) -> bytes:
     """The beginning of what a command prints on both streams, as far as it comes in time; then it is killed."""
     try:
         asked = subprocess.Popen(
@@ -237,6 +242,7 @@ def _asked(argv: Sequence[str]) -> bytes:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            env={**environment.base(tempfile.gettempdir()), **variables},
             start_new_session=True,
         )
     except OSError:

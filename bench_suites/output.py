@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 
 KEPT_BYTES = 4096
 """Of the beginning, and of the end again."""
 READ_BYTES = 1 << 20
+
+_ERROR = re.compile(r"(?:\S+: )*[\w.]*(?:error|fatal|exception)\b(?=[\s:\[(])", re.IGNORECASE)
+_PANIC = re.compile(r"\bpanicked at\b")
+_HINT = re.compile(r"^usage\b|^(?:options|commands|arguments):|--help\b|RUST_BACKTRACE|^for more information\b", re.I)
 
 
 class Output:
@@ -45,7 +50,16 @@ class Output:
     def close(self) -> None:
         os.close(self.fd)
 
-    def last_line(self) -> str:
-        """The last line that says anything, for people; raw bytes escaped by whoever shows it."""
-        lines = (self.tail or self.head).decode("utf-8", "surrogateescape").splitlines()
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    def reason(self) -> str:
+        """The line that tells best why a command failed, for people; raw bytes escaped by whoever shows it.
+
+        The last one that calls itself an error, or follows a panic's; else the last one that is no hint on usage.
+        """
+        kept = self.head + b"\n" + self.tail if self.tail else self.head
+        lines = [line.strip() for line in kept.decode("utf-8", "surrogateescape").splitlines() if line.strip()]
+        for at in reversed(range(len(lines))):
+            if _PANIC.search(lines[at]):
+                return lines[min(at + 1, len(lines) - 1)]
+            if _ERROR.match(lines[at]):
+                return lines[at]
+        return next((line for line in reversed(lines) if not _HINT.search(line)), lines[-1] if lines else "")

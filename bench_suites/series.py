@@ -171,7 +171,7 @@ def _block(settings: Settings, stratum: Stratum, at: int, which: int) -> list[Ke
 def _identity(settings: Settings, kernels: Sequence[Kernel], works: Sequence[Work]) -> str:
     """All that the plan hangs on, as text: what changes it is another series."""
     said: dict[str, Any] = {
-        "version": 1,
+        "version": 2,
         "name": settings.name,
         "order": [settings.order, settings.repetitions, settings.warmups, settings.seed],
         "threads": settings.threads,

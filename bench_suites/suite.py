@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from proofcost.bench_suites import call, counters, families, registry
+from proofcost.bench_suites import call, counters, environment, families, registry
 from proofcost.bench_suites import kernel as kernels
 from proofcost.bench_suites.call import Sandbox
 from proofcost.bench_suites.kernel import Kernel
@@ -51,6 +51,14 @@ class Suite:
     aa: bool = False
     depth: bool = False
     """Covariates of the terms' depth, too."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Of every kernel; what one says of its own goes before."""
+    environment_named: Mapping[str, str] = field(default_factory=dict)
+    """By the command line, which goes before everything."""
+
+    def with_environment(self, kernel: Kernel) -> Kernel:
+        """The kernel with its whole environment."""
+        return replace(kernel, environment={**self.environment, **kernel.environment, **self.environment_named})
 
 
 def shipped() -> list[str]:
@@ -95,6 +103,7 @@ def read(path: str, known: Registry, env: Mapping[str, str]) -> Suite:
         installed=top.choice("kernels", ("installed", "listed"), "listed") == "installed",
         depth=top.flag("depth", "whether covariates of the terms' depth are wanted, too", False),
         aa=top.flag("aa", "whether the first kernel runs a second time under another name", False),
+        environment=_variables(top),
     )
     top.finish()
     return suite
@@ -184,16 +193,25 @@ def _overlaid(kernel: Kernel, table: Table) -> Kernel:
             config.fail(key, "is set by the runner: leave it out")
     if config.data and "config" not in kernel.input:
         table.fail("config", f"{kernel.name} takes no configuration (input {kernel.input})")
-    environment = table.table("env")
-    for name in environment.data:
-        environment.text(name, "a string")
     codes = registry.exit_codes(table, "exit") if "exit" in table else None
     return replace(
         kernel,
         config={**kernel.config, **config.data},
-        environment=environment.data,
+        environment=_variables(table),
         own_exit_codes=codes,
     )
+
+
+def _variables(table: Table) -> dict[str, str]:
+    """The table `env`. Raises DescriptionError."""
+    inner = table.table("env")
+    found = {name: inner.text(name, "a string") for name in inner.data}
+    for name, value in found.items():
+        try:
+            environment.check({name: value})
+        except environment.BadVariableError as error:
+            inner.fail(name, str(error))
+    return found
 
 
 def _commands(table: Table, folder: str) -> list[tuple[str, ...]]:

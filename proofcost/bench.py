@@ -67,6 +67,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--seed", type=int, metavar="N", help="what the order is shuffled from (default 1)")
     add("--threads", type=int, action="append", metavar="N", help="threads of a kernel (default 1); may be repeated")
     add("--sandbox", choices=call.SANDBOXES, help="what every kernel runs in (default none)")
+    add("--env", action="append", default=[], metavar="K=V", help="give kernels this variable (docs/bench.md)")
     add("--timeout", metavar="T", help="kill a run after T (90, 90s, 15m, 2h, none; default 1h)")
     add("--memory", metavar="M", help="limit a run's whole tree to M (512M, 8Gi; default: 90 %% of what is free)")
     add(

@@ -6,7 +6,7 @@ import argparse
 import os
 from dataclasses import replace
 
-from proofcost.bench_suites import call, counters, series, suite
+from proofcost.bench_suites import call, counters, environment, series, suite
 from proofcost.bench_suites import kernel as kernels
 from proofcost.bench_suites.registry import Registry
 from proofcost.bench_suites.series import ABBA, RANDOM, Limits
@@ -86,7 +86,17 @@ def _changed(args: argparse.Namespace, found: Suite) -> Suite:
     if args.sandbox is not None:
         settings = replace(settings, sandbox=call.Sandbox(args.sandbox))
     settings = replace(settings, limits=_limits(args, settings.limits))
-    return replace(found, settings=settings, aa=found.aa or args.aa, depth=found.depth or args.depth)
+    try:
+        named = environment.parse(args.env)
+    except environment.BadVariableError as error:
+        raise UsageError(f"--env {error}") from None
+    return replace(
+        found,
+        settings=settings,
+        aa=found.aa or args.aa,
+        depth=found.depth or args.depth,
+        environment_named=named,
+    )
 
 
 def _limits(args: argparse.Namespace, limits: Limits) -> Limits:

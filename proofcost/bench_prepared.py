@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 from dataclasses import dataclass, replace
 
 from proofcost.bench_suites import call, counters, durations, quiet, series, suite, work
 from proofcost.bench_suites import kernel as kernels
-from proofcost.bench_suites.expected import Left, said
+from proofcost.bench_suites.expected import Left, planned
 from proofcost.bench_suites.kernel import Kernel
 from proofcost.bench_suites.registry import Registry
 from proofcost.bench_suites.series import Limits, Series, Turn
 from proofcost.bench_suites.suite import Suite
 from proofcost.harness import cgroup, hierarchy
+from proofcost.reports.inert import inert_outside
 from proofcost.reports.units import human, plural
 from proofcost.run import UsageError
 
@@ -46,6 +48,7 @@ def prepare(args: argparse.Namespace, asked: Suite, known: Registry, place: str,
         more, missing = _installed(known, {one.name for one in asked_kernels})
         asked_kernels = (*more, *asked_kernels)
         notes += [f"left out: {line}" for line in missing]
+    asked_kernels = tuple(map(asked.with_environment, asked_kernels))
     if asked.aa:
         asked_kernels = suite.with_twin(asked_kernels)
     if not asked_kernels:
@@ -134,6 +137,9 @@ def print_plan(prepared: Prepared) -> None:
         version = f" {kernel.version}" if kernel.version else ""
         called = f"called as {kernel.convention.name}{version} ({kernel.convention_known_by})"
         print(f"  kernel   {kernel.name}: {' '.join(kernel.builds[0].words)}; {called}; {_codes(kernel)}")
+        if kernel.environment:
+            named = " ".join(f"{name}={shlex.quote(value)}" for name, value in kernel.environment.items())
+            print(f"           environment: {inert_outside(named, 400, True)}")
     for one in made.works:
         expected = f", expected {one.expected}" if one.expected else ""
         print(f"  workload {one.name}: {human(one.size_bytes, 'bytes')}{expected}")
@@ -154,7 +160,9 @@ def print_plan(prepared: Prepared) -> None:
         f" ({plural(warmups, 'warm-up')}){shard}"
     )
     rest = durations.known(prepared.place, prepared.turns).rest(Left(prepared.turns), limits)
-    print(f"  duration: {said(rest)}")
+    about, worst = planned(rest, limits)
+    print(f"  duration: {about}")
+    print(f"  worst case: {worst}")
 
 
 def _codes(kernel: Kernel) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -13,15 +14,19 @@ from rich.text import Text
 
 from proofcost.bench_suites import sessions
 from proofcost.bench_suites.conduct import Ended, Observer
-from proofcost.bench_suites.expected import Expected, Left, said
+from proofcost.bench_suites.expected import Expected, Left, duration, remaining
 from proofcost.bench_suites.series import Limits, Turn
 from proofcost.harness.merged import Record
 from proofcost.reports.bench_table import found_troubles
 from proofcost.reports.inert import inert, inert_outside
-from proofcost.reports.units import human
 from proofcost.reports.verdicts import Verdict, verdict
 
 REFRESH_MS = 1000
+_LIBRARY = re.compile(r"[Ee]rror (?:while )?loading shared librar(?:ies|y):? ([^\s:]+)")
+"""How glibc's and musl's loaders say it."""
+LONG_NS = 2 * 10**9
+"""A turn that has run for less needs no figure: the next look may be at another one."""
+NAME_LEAST, CUT = 12, "..."
 LOUD_MAX = 20
 """So many lines about single runs; of more, the table at the end tells."""
 QUIET_ENDS = (Verdict.ACCEPTED, Verdict.REJECTED, Verdict.DECLINED, Verdict.RAN, Verdict.INTERRUPTED)
@@ -85,8 +90,7 @@ class Progress(Observer):
             return
         said_now = verdict(record)
         if said_now not in QUIET_ENDS and not self._told_once(where, said_now.value):
-            last = inert_outside(cell.last_line, 100, True)
-            self._single(f"{where}: {said_now.value} ({_how(record)})" + (f": {last}" if last else ""))
+            self._single(f"{where}: {said_now.value} ({_how(record)}){_why(cell)}; proofcost show {cell.invocation}")
         alike = self._records.setdefault(cell.turn.work.name, [])
         if all((verdict(one), one.kernel) != (said_now, record.kernel) for one in alike):
             alike.append(record)
@@ -121,11 +125,34 @@ class Progress(Observer):
             return
         self._draw_after_ns = time.monotonic_ns() + REFRESH_MS * 1_000_000
         turn = self._turn
-        number = f"{self._count - self._left.count + 1}/{self._count}"
-        since = human(time.monotonic_ns() - self._began_ns, "ns")
-        rest = said(self._expected.rest(self._left, self._limits))
-        text = f"{number} {turn.kernel.name} on {turn.work.name} ({since}); {rest}"
+        number = f"{self._count - self._left.count + 1}/{self._count} "
+        since = time.monotonic_ns() - self._began_ns
+        rest = f" for {duration(since)}; " if since >= LONG_NS else "; "
+        rest += remaining(self._expected.rest(self._left, self._limits))
+        text = line(number, f"{turn.kernel.name} on {turn.work.name}", rest, self._console.width)
         self._live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
+
+
+def line(number: str, name: str, rest: str, width: int) -> str:
+    """One line of `width` columns: the name is shortened in its middle where it must be, and nothing else."""
+    room = max(NAME_LEAST, width - len(number) - len(rest) - 1)
+    name = inert_outside(name, None, True)
+    if len(name) > room:
+        kept = room - len(CUT)
+        name = name[: kept - kept // 2] + CUT + name[len(name) - kept // 2 :]
+    return number + name + rest
+
+
+def _why(cell: Ended) -> str:
+    """What the kernel's own output tells of it; of a library that its environment would have led to, the cure."""
+    reason = inert_outside(cell.reason, 160, True)
+    lacks = _LIBRARY.search(cell.reason)
+    if lacks is not None:
+        return (
+            f": it could not start: the shared library {inert_outside(lacks[1], 80, True)} is not found. Kernels get a "
+            "small environment, not yours (docs/bench.md); name what it needs: --env LD_LIBRARY_PATH=FOLDER"
+        )
+    return f": {reason}" if reason else ""
 
 
 def _how(record: Record) -> str:

@@ -68,6 +68,10 @@ def render_bench(place: str, records: Sequence[Record], console: Console) -> Non
     if labels:
         write(console, Text("labels  " + "  ".join(labels)))
     write(console, Text(""))
+    if counted_table.is_counted(records):
+        counted_table.render(records, console)
+        bench_table.shout(records, console)
+        return
     floor_ns, floor_from = floor(place, records)
     bench_table.render(records, console, floor_ns, floor_from)
 

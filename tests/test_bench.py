@@ -174,16 +174,27 @@ def test_a_dry_run_prints_the_plan_and_runs_nothing(bench: Bench) -> None:
     assert not (bench.folder / "ran").exists()
     assert not (bench.store / "sessions").exists()
     assert "order abba: 6 blocks, 28 turns (4 warm-ups)" in done.stdout
-    assert "at most 6 min 04 s" in done.stdout, "28 turns of 10 s, and 3 s around each"
+    assert "duration: not known: no run of these kernels in the store tells\n" in done.stdout
+    worst = "worst case: if every turn ran into its time limit of 10 s: 6 min 04 s\n"
+    assert worst in done.stdout, "28 turns of 10 s, and 3 s around each"
 
 
 def test_what_an_earlier_bench_took_is_expected_again(bench: Bench) -> None:
     script(bench.folder / "nap", "#!/bin/sh\nexec sleep 0.5\n")
     words = ("a=./nap", "--on", "exports", "-r", 2, "--warmups", 0)
-    assert "duration: how long it takes is not known yet" in bench(*words, "--dry-run").stdout
+    assert "duration: not known" in bench(*words, "--dry-run").stdout
     bench("other=./nap", "--on", "exports/one.ndjson", "-r", 1, "--warmups", 0)
     plan = bench(*words, "--dry-run").stdout
-    assert re.search(r"duration: about .* \(2 of 4 turns guessed by size\)", plan), "seen before, under another name"
+    assert re.search(r"duration: about .* \(2 of 4 turns guessed by size from", plan), "seen before, under another name"
+
+
+def test_what_a_kernel_took_on_other_exports_is_a_guess(bench: Bench) -> None:
+    script(bench.folder / "nap", "#!/bin/sh\nexec sleep 0.5\n")
+    bench("other=./nap", "--on", "exports/one.ndjson", "-r", 1, "--warmups", 0)
+    plan = bench("a=./nap", "--aa", "--on", "exports/two.ndjson", "-r", 2, "--warmups", 0, "--dry-run").stdout
+    guess = re.search(r"duration: about ([0-9.]+) s \(4 of 4 turns guessed by size from", plan)
+    assert guess is not None, plan
+    assert float(guess[1]) >= 4 * 0.5
 
 
 def test_show_and_log_tell_of_a_bench_as_a_bench(bench: Bench) -> None:

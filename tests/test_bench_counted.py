@@ -12,6 +12,7 @@ import pytest
 from benching import Bench, export, kernel, record, script
 from rich.console import Console
 
+from proofcost import bench_reports
 from proofcost.bench_suites import call, counters
 from proofcost.bench_suites.callgrind import NOT_A_VALUE, Callgrind
 from proofcost.harness.merged import Record
@@ -55,6 +56,15 @@ def test_three_runs_of_each_are_counted_and_compared(bench: Bench, hostile: Host
     assert "no change beyond 0.1 %" in next(line for line in lines if " same " in line)
     assert next(line for line in lines if " new " in line).rstrip().endswith("a change")
     assert bench.left_cgroups() == []
+
+
+def test_show_prints_the_counted_table_as_bench_does(tmp_path: Path) -> None:
+    records = [counted("a", 1_000_000, at) for at in range(3)] + [counted("b", 1_500_000, at) for at in range(3)]
+    shown = io.StringIO()
+    bench_reports.render_bench(str(tmp_path), records, Console(file=shown))
+    assert "a change" in shown.getvalue()
+    assert "instructions" in shown.getvalue()
+    assert "no ratio" not in shown.getvalue()
 
 
 @pytest.mark.real

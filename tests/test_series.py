@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proofcost import bench_progress
 from proofcost.bench_suites import expected, registry, series
-from proofcost.bench_suites.expected import Expected, Left, duration, said
+from proofcost.bench_suites.expected import Expected, Left, duration, planned, remaining
 from proofcost.bench_suites.kernel import Kernel, Program
 from proofcost.bench_suites.series import ABBA, RANDOM, Limits, Series, Settings
 from proofcost.bench_suites.work import Work
@@ -172,7 +173,13 @@ def test_of_what_has_not_run_nothing_is_promised() -> None:
     rest = Expected().rest(Left(made.turns), made.settings.limits)
     assert (rest.turns_count, rest.unknown_count, rest.expected_ns) == (8, 8, 0)
     assert rest.worst_ns == 8 * (10 * S + expected.AROUND_NS)
-    assert said(rest) == "how long it takes is not known yet, at most 1 min 44 s"
+    assert remaining(rest) == "time left not known yet, at most 1 min 44 s"
+    assert planned(rest, made.settings.limits) == [
+        "not known: no run of these kernels in the store tells",
+        "if every turn ran into its time limit of 10 s: 1 min 44 s",
+    ]
+    hour = Limits(wall_ns=3600 * S)
+    assert "its time limit of 1 h:" in planned(Expected().rest(Left(made.turns), hour), hour)[1]
 
 
 def test_a_cell_that_ran_is_expected_to_take_its_median() -> None:
@@ -183,7 +190,8 @@ def test_a_cell_that_ran_is_expected_to_take_its_median() -> None:
         left.take(turn)
     rest = known.rest(left, made.settings.limits)
     assert (rest.turns_count, rest.expected_ns, rest.unknown_count, rest.guessed_count) == (3, 6 * S, 0, 0)
-    assert said(rest) == "about 6.0 s, no bound (no wall limit)"
+    assert remaining(rest) == "about 6.0 s left, no bound"
+    assert planned(rest, made.settings.limits) == ["about 6.0 s", "no worst case: there is no wall limit"]
 
 
 def test_a_cell_that_did_not_is_guessed_by_its_size_and_called_a_guess() -> None:
@@ -194,7 +202,32 @@ def test_a_cell_that_did_not_is_guessed_by_its_size_and_called_a_guess() -> None
     rest = known.rest(Left(made.turns[1:]), made.settings.limits)
     # a on small: once more, 2 s; a on large: twice ten times as long; b: nobody knows
     assert (rest.expected_ns, rest.guessed_count, rest.unknown_count) == (42 * S, 2, 4)
-    assert said(rest).startswith("42 s and what 4 unknown turns take")
+    assert remaining(rest).startswith("42 s left and 4 unknown turns, ")
+    assert planned(rest, made.settings.limits)[0] == (
+        "42 s and what 4 turns of which nothing is known take (2 of 7 turns guessed by size from other exports)"
+    )
+
+
+def test_what_a_kernel_took_elsewhere_is_scaled_by_size() -> None:
+    made = series.make(Settings("s", repetitions=2, warmups=0), [kernel("a")], [work("large", 1000)])
+    known = Expected()
+    known.add_elsewhere(made.turns[0], "0" * 64, 100, 2 * S)
+    rest = known.rest(Left(made.turns), made.settings.limits)
+    assert (rest.expected_ns, rest.guessed_count, rest.unknown_count) == (2 * 20 * S, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "text"),
+    [
+        ("k on w", 80, "38/700 k on w; about 12 s left, at most 2 h 05 min"),
+        ("k on " + "w" * 95, 80, "38/700 k on wwwwwwwwwww...wwwwwwwwwwwwwwww; about 12 s left, at most 2 h 05 min"),
+        ("k on " + "w" * 95, 20, "38/700 k on ...wwww; about 12 s left, at most 2 h 05 min"),
+        ("k on \x1b[2Jw", 80, "38/700 k on \\x1b[2Jw; about 12 s left, at most 2 h 05 min"),
+    ],
+)
+def test_the_progress_line_shortens_the_name_alone(name: str, width: int, text: str) -> None:
+    assert bench_progress.line("38/700 ", name, "; about 12 s left, at most 2 h 05 min", width) == text
+    assert len(text) < 80
 
 
 @pytest.mark.parametrize(
