@@ -11,6 +11,7 @@ from typing import Any
 
 from proofcost.harness.decode import Problem, ProblemKind, plain, unescape
 from proofcost.harness.merged import Record, integer_at, start_order, text_at, value_at
+from proofcost.harness.outcome import TIMED_OUT
 from proofcost.harness.running import MeterState
 
 SOLUTION_PHASES = frozenset({"build", "export", "check", "checker"})
@@ -183,6 +184,32 @@ def _beside(record: Record, others: Iterable[Record]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _cut_off_ns(record: Record, whole: Record | None, calls: Sequence[Record]) -> int | None:
+    """How long a call had run when the time limit of `run` passed, which killed the judge, the call and its meter.
+
+    None where that is not what happened, or may not be: its meter may have been killed earlier, which a later call that
+    came to its end lets nobody exclude, unless what the call had started is known to have lived until the limit.
+    """
+    if whole is None or record is whole or record.finished is not None or record.meter is MeterState.RUNNING:
+        return None
+    limit = integer_at(whole.started, "limits", "timeout_ns")
+    began, started = (integer_at(one.started, "clocks", "monotonic_ns") for one in (whole, record))
+    if value_at(whole.outcome, "kind") != TIMED_OUT or limit is None or began is None or started is None:
+        return None
+    if value_at(whole.started, "host", "boot_id") != value_at(record.started, "host", "boot_id"):
+        return None
+    passed = began + limit  # or some ms later: the judge started after its record
+    settled = integer_at(record.settled, "clocks", "monotonic_ns")
+    if started >= passed or (settled is not None and settled < passed):
+        return None
+    if settled is None and any(
+        other.finished is not None and (integer_at(other.started, "clocks", "monotonic_ns") or 0) > started
+        for other in calls
+    ):
+        return None
+    return passed - started
+
+
 def derive(records: Sequence[Record], session_labels: Mapping[str, str] | None = None) -> tuple[Record, ...]:
     """The records of one session with their derived fields filled in."""
     whole = whole_of(records)
@@ -209,6 +236,7 @@ def derive(records: Sequence[Record], session_labels: Mapping[str, str] | None =
                 kernel=kernel,
                 kernel_known_by=known_by if kernel is not None else None,
                 beside=_beside(record, outlived),
+                cut_off_ns=_cut_off_ns(record, whole, records),
                 labels={**common, **labels_of(record.started.get("labels"))},
             )
         )

@@ -115,6 +115,8 @@ class Record:
     beside: tuple[str, ...] = ()
     """Earlier calls of the session some of whose processes had outlived them and still ran as this one began, or may
     have: they took CPU and caches from it."""
+    cut_off_ns: int | None = None
+    """Of a call that `run`'s own time limit cut off, its meter with it: from its start as recorded to that limit."""
     labels: dict[str, str] = field(default_factory=dict)
     """The session's labels, then the `whole` record's, then its own: the later wins."""
     meter: MeterState | None = None

@@ -26,16 +26,20 @@ def _moved(place: str, session: str) -> Iterator[Record]:
     try:
         import pyarrow.parquet as pq
 
-        from proofcost.reports import parquet
+        from proofcost.reports import folding, parquet
     except ModuleNotFoundError as error:
         raise DescriptionError(
             f"{place}: records of this store were moved into Parquet files, and {error.name}, which reads them, is not "
             f"here: {how('reports')}"
         ) from None
     for file in parquet.files(Path(place)):
-        table = pq.read_table(file, columns=["events"], filters=[("session", "=", session)], partitioning=None)
-        for row in table.to_pylist():
-            events = {event["event"]: event for line in row["events"].split("\n") if (event := json.loads(line))}
+        there = set(pq.read_schema(file).names)
+        needed = ["events", *(name for name in folding.FOLDED_FROM if name in there and name != "events")]
+        table = pq.read_table(file, columns=needed, filters=[("session", "=", session)], partitioning=None)
+        for lines in folding.unfolded(table.to_pydict()):
+            if lines is None:
+                continue
+            events = {event["event"]: event for line in lines.split("\n") if (event := json.loads(line))}
             started = events["started"]
             later = (events.get("finished"), events.get("settled"))
             yield Record(started["invocation"], session, started, *later, str(file))

@@ -105,6 +105,6 @@ def main(args: argparse.Namespace) -> int:
                 run_folder.remove(directory)
     print()
     show(plan, sys.stdout)
-    print("\nevery figure of a call: proofcost show ID   this table again: proofcost show last")
+    print("\none call: proofcost show last.1 (--all: every field)   this table again: proofcost show last")
     print("your own judge:         proofcost run -- JUDGE [ARGUMENT...]")
     return outcome.exit_code(status)

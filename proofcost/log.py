@@ -77,7 +77,8 @@ def _row(session: str, records: Sequence[Record], console: Console) -> Row:
     calls = ", ".join(f"{inert(phase, 20, ascii_only)} {number}" for phase, number in phases(records).items())
     pending = [record.meter for record in records if record is not whole and record.state == "incomplete"]
     running = pending.count(MeterState.RUNNING)
-    states = {"running": running, "incomplete": len(pending) - running}
+    cut_off = sum(record.cut_off_ns is not None for record in records)
+    states = {"running": running, "cut off": cut_off, "incomplete": len(pending) - running - cut_off}
     said = ", ".join(f"{number} {state}" for state, number in states.items() if number)
     calls += f" ({said})" if said else ""
     cells = [

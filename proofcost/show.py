@@ -1,4 +1,4 @@
-"""`proofcost show [ID|last]`: the table of a session, or every field of one invocation."""
+"""`proofcost show [ID|last]`: the table of a session, or one invocation in short; every field with `--all`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from proofcost.harness.merged import Record
 from proofcost.harness.reading import Store
 from proofcost.harness.store import default_place
 from proofcost.output import DONE, FAILED, settled
+from proofcost.reports import brief
 from proofcost.reports.bench_cells import is_bench
 from proofcost.reports.fields import render_invocation
 from proofcost.reports.findings import (
@@ -67,7 +68,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="beginning of a session's or call's id, or `last` (default); "
         "with .N behind a session: its Nth call (`last.3`), as the table numbers them",
     )
-    parser.add_argument("--all", action="store_true", help="every field of every call of the session")
+    parser.add_argument("--all", action="store_true", help="every field of the call, or of every call of the session")
     parser.add_argument("--seal-key", metavar="FILE", help="check the signature of a sealed session with this key")
     parser.add_argument(
         "-o",
@@ -256,7 +257,7 @@ def _show(args: argparse.Namespace) -> int:
         return status
     console = Console()
     if isinstance(found, Record):
-        render_invocation(found, console)
+        (render_invocation if args.all else brief.render)(found, console)
         return status
     if is_bench(found):
         from proofcost.bench_reports import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import Console
@@ -46,7 +46,8 @@ def _value(value: Any, ascii_only: bool) -> str:
             return inert(str(value), MAX_TEXT, ascii_only)
 
 
-def _figure(found: Measurement, ascii_only: bool) -> str:
+def figure_text(found: Measurement, ascii_only: bool) -> str:
+    """The exact number, for people too, how sure it is and how it was found; or why it is missing."""
     if found.value is None:
         text = f"unavailable: {inert(found.reason or '', MAX_TEXT, ascii_only)}"
     else:
@@ -63,13 +64,22 @@ def _figure(found: Measurement, ascii_only: bool) -> str:
     return text + ("; settled" if found.settled else "")
 
 
+def figure_texts(figures: Mapping[str, Measurement], ascii_only: bool) -> dict[str, str]:
+    """`figure_text` of each; what seems to contradict another one is explained."""
+    lines = {name: figure_text(one, ascii_only) for name, one in figures.items()}
+    largest, tree = figures.get("memory_peak_process"), figures.get("memory_peak_tree")
+    if largest is not None and tree is not None and (largest.value or 0) > (tree.value or largest.value or 0):
+        lines[largest.name] += f"; {PAGES_ELSEWHERE}"
+    return lines
+
+
 def _lines(fields: Any, ascii_only: bool) -> list[tuple[str, str]]:
     """Name and text of every leaf; names are from outside as well."""
     return [(inert(name, 200, ascii_only), _value(value, ascii_only)) for name, value in leaves(fields) if name]
 
 
-def _sections(record: Record, ascii_only: bool) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Title and lines (name, text) of each part."""
+def head(record: Record, ascii_only: bool) -> list[tuple[str, str]]:
+    """Name and text of what tells the call from others."""
     side = "" if record.side is None else f", for the {record.side} (known by {record.side_known_by})"
     given = "" if record.phase_given is None else f", given as {inert(record.phase_given, 40, ascii_only)}"
     top = [
@@ -81,15 +91,16 @@ def _sections(record: Record, ascii_only: bool) -> Iterator[tuple[str, list[tupl
     if record.kernel is not None:
         top.append(("kernel", f"{inert(record.kernel, None, ascii_only)} (known by {record.kernel_known_by})"))
     top.extend((f"label {inert(key, 40, ascii_only)}", _value(text, ascii_only)) for key, text in record.labels.items())
-    yield "", top
+    return top
+
+
+def _sections(record: Record, ascii_only: bool) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Title and lines (name, text) of each part."""
+    yield "", head(record, ascii_only)
     outcome = [("ended", inert(outcome_text(record), MAX_TEXT, ascii_only))]
     outcome.extend(_lines(record.outcome or {}, ascii_only))
     yield "outcome", outcome
-    figures = record.measurements()
-    lines = {name: _figure(one, ascii_only) for name, one in figures.items()}
-    largest, tree = figures.get("memory_peak_process"), figures.get("memory_peak_tree")
-    if largest is not None and tree is not None and (largest.value or 0) > (tree.value or largest.value or 0):
-        lines[largest.name] += f"; {PAGES_ELSEWHERE}"
+    lines = figure_texts(record.measurements(), ascii_only)
     yield "measurements", [(inert(name, None, ascii_only), text) for name, text in lines.items()]
     for title, event in (("started", record.started), ("finished", record.finished), ("settled", record.settled)):
         if event is None:

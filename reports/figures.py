@@ -21,6 +21,14 @@ class Figure:
     """Why it stands for the column's own figure."""
 
 
+CUT_OFF = (
+    "the meter's monotonic clock at its start, and the session's time limit",
+    "lower_bound",
+    "from its recorded start (its meter's start-up is in it) to the time limit of `proofcost run`, which cut it off",
+)
+"""Method, status and reason of such a call's wall."""
+
+
 def is_known(found: Measurement | None) -> bool:
     return found is not None and found.value is not None
 
@@ -42,6 +50,8 @@ def wall(record: Record) -> Figure:
     """`wall_program`; where it is missing `wall_command`, which has the sandbox's own start in it."""
     if record.phase_understood == "whole":
         return Figure(record.measurement("wall_command"))
+    if record.cut_off_ns is not None:
+        return Figure(Measurement("wall_command", record.cut_off_ns, "ns", *CUT_OFF))
     return _first(record, "wall_program", "wall_command", "wall of the whole command, the sandbox's start-up included")
 
 

@@ -162,6 +162,7 @@ def merged_object(record: Record) -> dict[str, Any]:
             "kernel": record.kernel,
             "kernel_known_by": record.kernel_known_by,
             "beside_stragglers_of": list(record.beside),
+            "cut_off_ns": record.cut_off_ns,
             "labels": record.labels,
         },
         "measurements": {

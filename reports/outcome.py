@@ -21,6 +21,9 @@ WHY_INCOMPLETE = {
     MeterState.VANISHED: "its meter was killed, or could not write: how the command ended is not known",
 }
 
+CUT_OFF = "killed by run's time limit"
+WHY_CUT_OFF = "the judge, this call and its meter were killed together"
+
 CAUSES = {"killed_cause_unknown": "cause unknown", "terminated_by_caller": "by its caller"}
 """What is said of a cause where its name alone would read badly."""
 
@@ -41,6 +44,8 @@ def errno_name(number: Any) -> str:
 def outcome_text(record: Record) -> str:
     """How the command ended, in a few words."""
     outcome = record.outcome
+    if outcome is None and record.cut_off_ns is not None:
+        return CUT_OFF
     if outcome is None:
         return INCOMPLETE[record.meter] if record.state == "incomplete" else "not recorded"
     kind, cause = outcome.get("kind"), outcome.get("cause")

@@ -19,10 +19,10 @@ from proofcost.harness.judge_self import judge_self
 from proofcost.harness.merged import Measurement, Record, by_session, text_at
 from proofcost.harness.running import MeterState
 from proofcost.reports import passed
-from proofcost.reports.figures import FIGURES, Figure, is_known, solution_calls, total
+from proofcost.reports.figures import FIGURES, Figure, is_known, solution_calls, total, wall
 from proofcost.reports.inert import inert
 from proofcost.reports.notes import Notes, RowNotes
-from proofcost.reports.outcome import WHY_INCOMPLETE, evidence, outcome_text
+from proofcost.reports.outcome import WHY_CUT_OFF, WHY_INCOMPLETE, evidence, outcome_text
 from proofcost.reports.printing import Row, full_width, is_ascii, is_narrow, table_of, write, write_note
 from proofcost.reports.units import human, plural, when
 
@@ -171,7 +171,8 @@ def _row(record: Record, notes: Notes, style: str | None = None, said: str | Non
     about = RowNotes(notes, call=record.phase_understood != "whole")
     row = [_phase(record, notes), _of(record, notes)]
     if record.finished is None and record.settled is None:
-        row.extend([notes.dash] * len(FIGURES))
+        shown = {"wall": about.figure("wall", wall(record))} if record.cut_off_ns is not None else {}
+        row.extend(shown.get(column, notes.dash) for column, _ in FIGURES)
     else:
         row.extend(about.figure(column, pick(record)) for column, pick in FIGURES)
     for text in _remarks(record, notes):
@@ -211,7 +212,9 @@ def _remarks(record: Record, notes: Notes) -> Iterator[str]:
         yield "challenge or solution: inferred from the order of the calls"
     finished = record.finished
     if finished is None:
-        if record.meter in WHY_INCOMPLETE:
+        if record.cut_off_ns is not None:
+            yield WHY_CUT_OFF
+        elif record.meter in WHY_INCOMPLETE:
             yield WHY_INCOMPLETE[record.meter]
         return
     said = "; ".join(evidence(record))

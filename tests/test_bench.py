@@ -203,7 +203,7 @@ def test_show_and_log_tell_of_a_bench_as_a_bench(bench: Bench) -> None:
     assert "bench a+b" in shown.splitlines()[0]
     assert "saved=x" in shown.splitlines()[1]
     assert done.stdout.splitlines()[:6] == shown.splitlines()[3:9], "the same table"
-    assert "started (as recorded)" in other(bench, "show", "last.3")
+    assert "started (as recorded)" in other(bench, "show", "last.3", "--all")
     row = other(bench, "log").splitlines()[2]
     assert re.search(r"bench a\+b +checker 12 ", row)
 

@@ -47,7 +47,7 @@ def test_show_takes_a_prefix_of_a_session(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_show_of_one_call_has_every_field(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("show", "18eceb55c", "--store", str(made.SESSION_V1)) == 0
+    assert command("show", "18eceb55c", "--all", "--store", str(made.SESSION_V1)) == 0
     out = capsys.readouterr().out
     assert out.startswith("invocation 18eceb55c3942a00-4130-0a1b2c3d\n")
     assert "2991000000 ns (2.99 s), measured; by test; settled" in out
