@@ -90,13 +90,12 @@ def _unseen(report: Report) -> list[str]:
         return []
     least = [one.verdict.detectable_ratio for one in opened if one.verdict is not None]
     known = [ratio for ratio in least if ratio is not None]
-    said = []
-    if known:
-        where = f"in {plural(len(known), 'case')} " if len(known) < len(least) else ""
-        said.append(f"a regression below a ratio of {max(known):.3g} {where}")
-    if len(known) < len(least):
-        said.append(f"in {plural(len(least) - len(known), 'case')} with too few runs one of any size ")
-    return [f"the gate could not see {', '.join(said).rstrip()}"]
+    few = plural(len(least) - len(known), "case")
+    if not known:
+        return [f"the gate could not see any regression in {few}: too few runs"]
+    also = f", nor any in {few}: too few runs" if len(known) < len(least) else ""
+    where = f" in {plural(len(known), 'case')}" if also else ""
+    return [f"the gate could not see a regression below a ratio of {max(known):.3g}{where}{also}"]
 
 
 def notes(report: Report) -> list[str]:

@@ -36,7 +36,7 @@ class Side:
 
 def resolve(base: str, head: str, paths: Sequence[str], common: Where) -> tuple[Side, Side]:
     """Both sides. `paths`: the data that names are looked up in. Raises SideError, DataError, WhereError."""
-    shared = None if os.path.exists(base) and os.path.exists(head) else open_data(paths)
+    shared = None if _is_data(base) and _is_data(head) else open_data(paths)
     known = [_resolve(name, shared, common) for name in (base, head)]
     if shared is not None and all(side.said.startswith("kernel") for side in known):
         found = shared.connection.execute(
@@ -54,17 +54,38 @@ def resolve(base: str, head: str, paths: Sequence[str], common: Where) -> tuple[
     return known[0], known[1]
 
 
+def _is_data(name: str) -> bool:
+    """Whether a name is a path of records. A file of anything else may bear the name of a kernel: of a command that was
+    imported, `/bin/true`."""
+    if os.path.isdir(name) or name.endswith((".parquet", ".jsonl")):
+        return os.path.exists(name)
+    if not os.path.isfile(name):
+        return False  # nothing, or a pipe as of <(...): looking into that would empty it
+    try:
+        with open(name, "rb") as file:
+            return file.read(64).lstrip().startswith(b"{")
+    except OSError:
+        return False
+
+
 def _resolve(name: str, data: Data | None, common: Where) -> Side:
-    if os.path.exists(name):
+    if _is_data(name):
         return Side(name, open_data([name]), common, f"all of {name}")
     assert data is not None
-    if _OPERATOR.search(name):
-        return Side(name, data, _and(common, parse([name])), name)
     saved = Where("json_extract_string(labels, '$.saved') = ?", (name,))
     for where, said in ((saved, f"saved as {name}"), (Where("kernel = ?", (name,)), f"kernel {name}")):
         query = f"SELECT 1 FROM records WHERE {where.sql} AND {common.sql} LIMIT 1"
         if data.connection.execute(query, (*where.parameters, *common.parameters)).fetchall():
             return Side(name, data, _and(where, common), said)
+    # Not before: a command that was imported as a kernel's name may hold these signs.
+    if _OPERATOR.search(name) and not os.path.exists(name):
+        return Side(name, data, _and(common, parse([name])), name)
+    if os.path.exists(name):
+        if not os.path.isfile(name):  # a pipe
+            return Side(name, open_data([name]), common, f"all of {name}")
+        raise SideError(
+            f"{name!r}: a file, but of no records (a folder, .parquet, .jsonl), and no saved name or kernel"
+        )
     query = (
         "SELECT DISTINCT kernel FROM records UNION SELECT DISTINCT json_extract_string(labels, '$.saved') FROM records"
     )

@@ -7,7 +7,7 @@ import pytest
 from documents import COLUMNS, hostile, large, small
 from rich.console import Console
 
-from proofcost.reports.document import Document, Section, Table
+from proofcost.reports.document import Column, Document, Section, Table
 from proofcost.reports.writing import print_document
 
 
@@ -74,3 +74,43 @@ def test_a_hostile_name_sends_nothing_to_the_terminal() -> None:
 
 def test_a_table_without_rows_says_so() -> None:
     assert "no rows" in printed(small(sections=(Section("s", (Table("t", "t", COLUMNS, ()),)),)))
+
+
+def test_heads_are_folded_at_blanks_and_figures_nowhere() -> None:
+    columns = [Column("case", "case"), *(Column(f"w{at}", "changes from base", "ns") for at in range(4))]
+    rows = [("a" * 30, *(1_230_000_000,) * 4)]
+    document = small(sections=(Section("s", (Table("t", "t", columns, rows),)),))
+    lines = printed(document, 60).splitlines()
+    head = [line.split() for line in lines[lines.index("t") + 1 : lines.index("t") + 3]]
+    assert head == [["changes"] * 4, ["case", *["from", "base"] * 4]]
+    assert "1.23 s" in next(line for line in lines if line.startswith("aaaa"))
+
+
+def test_a_table_that_cannot_be_narrowed_is_a_block_a_row() -> None:
+    columns = [Column("kernel", "kernel"), *(Column(f"n{at}", f"heading{at}", "count") for at in range(9))]
+    rows = [("nanoda", *range(9)), ("soko", *range(10, 19))]
+    document = small(sections=(Section("s", (Table("t", "t", columns, rows),)),))
+    lines = printed(document, 60).splitlines()
+    at = lines.index("kernel: nanoda")
+    assert lines[at + 1 : at + 3] == ["  heading0: 0", "  heading1: 1"]
+    assert lines[at + 10] == "kernel: soko"
+    assert "heading0" in next(line for line in printed(document, 200).splitlines() if line.startswith("kernel"))
+    assert not any(line.startswith("kernel: ") for line in printed(document).splitlines()), "a pipe has room"
+
+
+def test_a_column_that_is_empty_in_all_rows_is_left_out_of_a_terminal() -> None:
+    columns = [Column("case", "case"), Column("level", "where the noise is")]
+    document = small(sections=(Section("s", (Table("t", "t", columns, [("a", ""), ("b", "")]),)),))
+    assert "where the noise is" not in printed(document, 200)
+    assert "where the noise is" in printed(document), "whoever reads columns by number finds them all"
+
+
+def test_texts_are_neither_emoji_nor_markup() -> None:
+    columns = [Column("case", ":100: [bold]case[/bold]")]
+    table = Table("t", ":100: title", columns, [("church:100:0 [red]x[/red]",)])
+    document = small(title="church:100:0", answer=":warning: [red]", sections=(Section("s:100:", (table,)),))
+    for width in (None, 20, 200):
+        text = printed(document, width)
+        assert text.count(":100:") == 5
+        assert ":warning: [red]" in text
+        assert "[bold]case[/bold]" in text

@@ -395,6 +395,25 @@ def test_sides(tmp_path: Path) -> None:
         resolve("monday", "tuesdya", [path], parse([]))
 
 
+def test_a_kernel_that_bears_a_programs_path_is_a_kernel(tmp_path: Path) -> None:
+    """As of a hyperfine file, whose names are commands."""
+    rows = series("/bin/true", "x", [100] * 6) + series("cat /dev/null > x", "x", [100] * 6)
+    path = kept(tmp_path, rows)
+    base, head = resolve("/bin/true", path, [path], parse([]))
+    assert (base.said, head.said) == ("kernel /bin/true", f"all of {path}")
+    with pytest.raises(SideError, match=r"^'/bin/ls': a file, but of no records .* no saved name or kernel$") as caught:
+        resolve("/bin/ls", "/bin/true", [path], parse([]))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["cat /dev/null > x", "k=v", "a < b"])
+def test_a_kernels_name_comes_before_a_condition(tmp_path: Path, name: str) -> None:
+    path = kept(tmp_path, series("old", "x", [100] * 6) + series(name, "x", [100] * 6))
+    base, head = resolve("old", name, [path], parse([]))
+    assert head.said.startswith(f"kernel {name}")
+    assert compare(base, head).compared
+
+
 def test_two_kernels_are_compared_within_the_newest_series_of_both(tmp_path: Path) -> None:
     rows = series("old", "x", [100] * 6) + series("new", "x", [100] * 6)
     for row in series("old", "x", [500] * 6) + series("new", "x", [100] * 6):
@@ -516,7 +535,7 @@ def test_a_gate_says_what_it_could_not_see(tmp_path: Path) -> None:
     assert said.endswith(f"; the gate could not see a regression below a ratio of {seen.detectable_ratio:.3g}")
     few = report_of(tmp_path / "2", [*rows, *series("old", "b", [100, 101]), *series("new", "b", [101, 150])])
     few.gated = True
-    assert compare_text.conclusion(few).endswith(", in 1 case with too few runs one of any size")
+    assert compare_text.conclusion(few).endswith(" in 1 case, nor any in 1 case: too few runs")
     assert gate(few, conclusive=False) == 0
     assert gate(few, conclusive=True) == 3
 
