@@ -293,7 +293,11 @@ def test_the_document_shows_each_case_once_where_it_is_decided(tmp_path: Path) -
     assert [row[2] for row in tables["others"].rows] == ["CPU"]
     (forest,) = made.pictures()
     assert forest.key == "forest-wall_program"
+    assert forest.question == "In which cases did wall change?"
     assert forest.text == "Changed: checker x 1.198."
+    assert tables["cases"].notes == [
+        "base, head: medians; ratio: Hodges-Lehmann's, of blocks or runs, not head over base"
+    ]
     forest.draw(Figure())
 
 
