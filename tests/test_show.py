@@ -286,7 +286,13 @@ def test_log_shows_judge_calls_outcome_and_wall(capsys: pytest.CaptureFixture[st
     found = re.split(r"\s{2,}", capsys.readouterr().out.splitlines()[2])
     calls = "challenge-build 1, challenge-export 1, build 1, export 1, checker 2, unknown 1 (1 incomplete)"
     assert found[0] == SESSION
-    assert found[2:] == ["lake env comparator config.json", calls, "20.0 s", "exit 1"]
+    assert found[2:] == [
+        "lake env comparator config.json",
+        "kernel-set=both who=kept fixture",
+        calls,
+        "20.0 s",
+        "exit 1",
+    ]
 
 
 def test_log_json_counts_and_keeps_integers(capsys: pytest.CaptureFixture[str]) -> None:
@@ -462,10 +468,20 @@ def test_an_output_that_cannot_be_written_is_one_line_and_1(words: list[str]) ->
 
 def test_a_session_id_is_never_folded(capsys: pytest.CaptureFixture[str]) -> None:
     raw = io.StringIO()
-    rows = [Row([SESSION, "2026-11-30 20:05:00", "lake env comparator", "build 1, export 1", "20.0 s", "exit 1"])]
+    cells = [
+        SESSION,
+        "2026-11-30 20:05:00",
+        "lake env comparator",
+        "ticket=42",
+        "build 1, export 1",
+        "20.0 s",
+        "exit 1",
+    ]
+    rows = [Row(cells)]
+    least = {at: log.LEAST[name] for at, name in enumerate(log.COLUMNS) if name in log.LEAST}
     for width in (80, 60, 50, 30):
         console = Console(file=raw, force_terminal=True, width=width, color_system=None)
-        console.print(table_in(console, log.COLUMNS, rows, right=(4,), least=log.LEAST, unbroken=(0,)))
+        console.print(table_in(console, log.COLUMNS, rows, right=(5,), least=least, unbroken=(0,)))
     assert raw.getvalue().count(SESSION) == 4
 
 
