@@ -71,10 +71,10 @@ _ELAPSED = "coalesce(wall_command, wall_program)"
 _TOO_EARLY = f"(cause = 'time_limit' AND coalesce({_ELAPSED} < time_limit_ns / 2, false))"
 _ENDING = f"""CASE WHEN verdict IS NOT NULL AND verdict <> 'read' THEN verdict
     WHEN {_ENDED} THEN NULL
-    WHEN {_TOO_EARLY} THEN '{TOO_EARLY}'
+    WHEN early THEN '{TOO_EARLY}'
     ELSE coalesce(cause, outcome, 'unknown') END"""
 _CODE = f"CASE WHEN (verdict IS NULL OR verdict = 'read') AND {_ENDED} THEN exit_code END"
-"""How a run ended: the first, or where that is null its exit code."""
+"""How a run ended: the first, or where that is null its exit code. Asked of groups by these columns and `early`."""
 
 _CUT = {
     "wall": ("time_limit", "coalesce({column}, time_limit_ns)"),
@@ -82,6 +82,7 @@ _CUT = {
     "memory": ("memory_limit", "greatest(coalesce(memory_limit_bytes, {column}), coalesce({column}, 0))"),
 }
 """By a metric's group: the cause that cuts it off, and what it then is at least."""
+_CUTTING = sorted({cause for cause, _ in _CUT.values()})
 
 
 _DIGEST = "kernel_sha256"
@@ -138,10 +139,9 @@ def read(
     survey = _survey(asked, metrics)
     there = [metric for metric in metrics if metric.column in survey.columns]
     binned = survey.runs * len(there) > EXACT_MOST if bins is None else bins
-    cells = _reduce(asked, survey, [] if binned else there)
+    cells = _reduce(asked, survey, metrics, [] if binned else there)
     if binned:
         _put_bins(asked, cells, there)
-    _put_censored(asked, cells, metrics)
     return [cells[key] for key in sorted(cells)]
 
 
@@ -211,21 +211,25 @@ class _Asked:
         """As they are: to make text of a million numbers, and of nulls, takes longer than to group by them."""
         return [f"{self.expression(name)} AS {letter}{at}" for at, name in enumerate(names)]
 
-    def chosen(self, columns: Sequence[str], also: str = "true") -> str:
-        """SQL for `columns` of the chosen records, as far as `also` holds."""
+    def chosen(self, columns: Sequence[str]) -> str:
+        """SQL for `columns` of the chosen records."""
         return (
             f"SELECT {', '.join(columns) or '1 AS one'} FROM {VIEW} "
-            f"WHERE ({self.where.sql}) AND NOT coalesce(warmup, false) AND ({also})"
+            f"WHERE ({self.where.sql}) AND NOT coalesce(warmup, false)"
         )
 
     def grouped(
-        self, columns: Sequence[str], groups: Sequence[str], aggregates: Sequence[str], also: str = "true"
+        self, columns: Sequence[str], groups: Sequence[str], aggregates: Sequence[str], shown: Sequence[str] = ("*",)
     ) -> pa.Table:
-        """Chosen records by key and `groups`; `columns`: SQL that names what groups and aggregates take."""
+        """Chosen records by key and `groups`; `columns`: SQL that names what groups and aggregates take.
+
+        `shown`: SQL of what is wanted of each group.
+        """
         groups = [*self.keys, *groups]
-        source = self.chosen([*self.named("k", self.by), *columns], also)
+        source = self.chosen([*self.named("k", self.by), *columns])
         grouping = f" GROUP BY {', '.join(groups)}" if groups else ""
-        return self.fetch(f"SELECT {', '.join([*groups, *aggregates])} FROM ({source}) AS chosen{grouping}")
+        query = f"SELECT {', '.join([*groups, *aggregates])} FROM ({source}) AS chosen{grouping}"
+        return self.fetch(f"SELECT {', '.join(shown)} FROM ({query}) AS grouped")
 
     def fetch(self, query: str, first: Sequence[object] = ()) -> pa.Table:
         """`first`: parameters that stand before those of `where`."""
@@ -255,8 +259,17 @@ def _figure(metric: Metric) -> str:
     return f"CASE WHEN {metric.column} > 0 AND coalesce({weak}, 'measured') IN ({allowed}) THEN {metric.column} END"
 
 
-def _good_figure(metric: Metric) -> str:
-    return f"CASE WHEN {_ENDED} AND NOT coalesce(beside > 0, false) THEN {_figure(metric)} END"
+def _apart(metric: Metric) -> str:
+    """The same, of what ran beside nothing else."""
+    return f"CASE WHEN NOT coalesce(beside > 0, false) THEN {_figure(metric)} END"
+
+
+def _cut(metric: Metric) -> tuple[str, str] | None:
+    """The cause that cuts it off, and SQL of what it then is at least."""
+    if metric.group not in _CUT or metric.statuses == ("sampled",):
+        return None
+    cause, bound = _CUT[metric.group]
+    return cause, bound.format(column=metric.column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,9 +282,34 @@ class _Survey:
     columns: set[str]
     """Columns of metrics that hold anything."""
     backwards: bool
+    cut: bool
+    """Whether a limit cut any run off."""
 
 
 _SAMPLE = 1000
+HASHED_FROM = 1_000_000
+"""Runs from which on long texts are grouped by their hashes."""
+_HASHED_MOST = 100_000
+
+
+def _hashes(asked: _Asked, names: Sequence[str]) -> dict[str, dict[int, str | None]]:
+    """By column of texts whose hashes are all different: {hash: text}. Of others, none: those are grouped as they are.
+
+    The database takes the hash of a text once for each text that a row group has, and groups by numbers far faster.
+    """
+    found: dict[str, dict[int, str | None]] = {}
+    for name in names:
+        distinct = asked.chosen([f"{asked.expression(name)} AS text"])
+        query = (
+            f"SELECT text, hash(text) AS hash FROM (SELECT DISTINCT text FROM ({distinct})) LIMIT {_HASHED_MOST + 1}"
+        )
+        table = asked.fetch(query)
+        if table.column("text").type != pa.string() or table.num_rows > _HASHED_MOST:
+            continue
+        by_hash = dict(zip(table.column("hash").to_pylist(), table.column("text").to_pylist(), strict=True))
+        if len(by_hash) == table.num_rows:
+            found[name] = by_hash
+    return found
 
 
 def _survey(asked: _Asked, metrics: Sequence[Metric]) -> _Survey:
@@ -279,7 +317,7 @@ def _survey(asked: _Asked, metrics: Sequence[Metric]) -> _Survey:
     sampled = asked.chosen([f"{asked.expression(name)} AS s{at}" for at, name in enumerate(names)])
     sample = asked.fetch(f"{sampled} LIMIT {_SAMPLE}")
     if not sample.num_rows:
-        return _Survey(0, {}, set(), False)
+        return _Survey(0, {}, set(), False, False)
     # What differs among a few records already need not be looked at in all of them.
     seen = {name: set(column.to_pylist()) for name, column in zip(names, sample.columns, strict=True)}
     names = [name for name in names if len(seen[name]) == 1]
@@ -287,14 +325,16 @@ def _survey(asked: _Asked, metrics: Sequence[Metric]) -> _Survey:
     columns = sorted({metric.column for metric in metrics})
     counts = [f"count(CASE WHEN {asked.expression(name)} IS DISTINCT FROM ? THEN 1 END)" for name in names]
     counts += [f"count({column})" for column in columns]
-    counts += ["count(*)", f"count(CASE WHEN {_ELAPSED} < 0 THEN 1 END)"]
+    causes = ", ".join(f"'{cause}'" for cause in _CUTTING)
+    counts += [f"count(CASE WHEN cause IN ({causes}) THEN 1 END)", f"count(CASE WHEN {_ELAPSED} < 0 THEN 1 END)"]
+    counts += ["count(*)"]
     table = asked.fetch(asked.chosen(counts), values)
     found = [column.to_pylist()[0] for column in table.columns]
     same = {
         name: _text(value, "") for name, value, differing in zip(names, values, found, strict=False) if not differing
     }
     there = {column for column, count in zip(columns, found[len(names) :], strict=False) if count}
-    return _Survey(found[-2], same, there, bool(found[-1]))
+    return _Survey(found[-1], same, there, bool(found[-2]), bool(found[-3]))
 
 
 def _texts(column: pa.ChunkedArray, missing: str) -> list[str]:
@@ -308,25 +348,54 @@ def _text(value: object, missing: str) -> str:
     return missing if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _reduce(asked: _Asked, survey: _Survey, metrics: Sequence[Metric]) -> dict[tuple[str, ...], Cell]:
-    """The cells, with each figure of `metrics`, in one pass over the records."""
+def _reduce(
+    asked: _Asked, survey: _Survey, metrics: Sequence[Metric], there: Sequence[Metric]
+) -> dict[tuple[str, ...], Cell]:
+    """The cells, with each figure of `there`, and what limits cut off of `metrics`: in one pass over the records."""
     if not survey.runs:
         return {}
-    varying = [(at, name) for at, name in enumerate(asked.sets) if name not in survey.same]
-    columns = [*asked.named("u", asked.unit), f"{_ENDING} AS ending", f"{_CODE} AS code", "started_ns"]
+    varying = list(dict.fromkeys(name for name in asked.sets if name not in survey.same))
+    hashes = _hashes(asked, varying) if survey.runs >= HASHED_FROM else {}
+    columns = [*asked.named("u", asked.unit), "verdict", "outcome", "cause", "exit_code", "started_ns"]
+    columns += [f"{_TOO_EARLY if survey.cut else 'false'} AS early"]
     columns += [f"CASE WHEN {_ELAPSED} < 0 THEN 1 END AS backwards"] if survey.backwards else []
-    columns += [f"{asked.expression(name)} AS g{at}" for at, name in varying]
-    columns += [f"{_good_figure(metric)} AS m{at}" for at, metric in enumerate(metrics)]
-    groups = [*asked.units, "ending", "code", *(f"g{at}" for at, _ in varying)]
+    for at, name in enumerate(varying):
+        expression = asked.expression(name)
+        columns.append(f"{f'hash({expression})' if name in hashes else expression} AS g{at}")
+    # A run that a limit cut off has no figure: the bound takes its place, and which of both it is, its group tells.
+    figures = {metric: _apart(metric) for metric in there}
+    cut = {metric: of for metric in metrics if (of := _cut(metric)) is not None} if survey.cut else {}
+    listed = [metric for metric in metrics if metric in figures or metric in cut]
+    for at, metric in enumerate(listed):
+        figure = figures.get(metric, "NULL")
+        if metric in cut:
+            figure = f"CASE WHEN cause = '{cut[metric][0]}' THEN {cut[metric][1]} ELSE {figure} END"
+        columns.append(f"{figure} AS m{at}")
+    sets_of = [f"g{at}" for at in range(len(varying))]
     aggregates = ["count(*) AS n", "min(started_ns) AS first_ns", "max(started_ns) AS last_ns"]
     aggregates += ["count(backwards) AS backwards"] if survey.backwards else ["0 AS backwards"]
-    aggregates += [f"list(m{at}) FILTER (WHERE m{at} IS NOT NULL) AS m{at}" for at in range(len(metrics))]
-    table = asked.grouped(columns, groups, aggregates)
+    aggregates += [f"list(m{at}) FILTER (WHERE m{at} > 0) AS m{at}" for at in range(len(listed))]
+    shown = [*asked.keys, *asked.units, *sets_of, f"{_ENDING} AS ending", f"{_CODE} AS code"]
+    shown += ["n", "first_ns", "last_ns", "backwards"]
+    for at, metric in enumerate(listed):
+        shown += [f"CASE WHEN {_ENDED} THEN m{at} END AS m{at}"] if metric in figures else []
+        if metric in cut:
+            shown += [f"CASE WHEN cause = '{cut[metric][0]}' AND verdict IS NULL AND NOT early THEN m{at} END AS c{at}"]
+    groups = [*asked.units, "verdict", "outcome", "cause", "exit_code", "early", *sets_of]
+    table = asked.grouped(columns, groups, aggregates, shown=shown)
     cells: dict[tuple[str, ...], Cell] = {}
     places: list[tuple[Cell, tuple[str, ...]]] = []
     facts = [table.column(name).to_pylist() for name in ("ending", "code", "n", "first_ns", "last_ns", "backwards")]
-    digests = [_texts(table.column(f"g{at}"), "") for at, _ in varying if at == 0]
-    sets = [(name, _texts(table.column(f"g{at}"), "")) for at, name in varying if at]
+    texts: dict[str, list[str]] = {}
+    for at, name in enumerate(varying):
+        column = table.column(f"g{at}")
+        if name in hashes:
+            by_hash = {number: _text(text, "") for number, text in hashes[name].items()}
+            texts[name] = [by_hash[number] for number in column.to_pylist()]
+        else:
+            texts[name] = _texts(column, "")
+    digests = [texts[_DIGEST]] if _DIGEST in texts else []
+    sets = [(name, texts[name]) for name in dict.fromkeys(asked.sets[1:]) if name in texts]
     # What is the same everywhere is one set for all cells: nobody may change it.
     same = {name: {survey.same[name]} for name in asked.sets[1:] if name in survey.same}
     kernels = {survey.same.get(_DIGEST, "")} - {""}
@@ -349,12 +418,15 @@ def _reduce(asked: _Asked, survey: _Survey, metrics: Sequence[Metric]) -> dict[t
             if values[row]:
                 cell.kernels.add(values[row])
         places.append((cell, unit))
-    for at, metric in enumerate(metrics):
-        for row, numbers in _lists(table.column(f"m{at}")):
+    for at, metric in enumerate(listed):
+        for row, numbers in _lists(table.column(f"m{at}")) if metric in figures else ():
             cell, unit = places[row]
             of_metric = cell.values.setdefault(metric.name, {})
             known = of_metric.get(unit)
             of_metric[unit] = Values(numbers) if known is None else pooled([known, Values(numbers)])
+        for row, numbers in _lists(table.column(f"c{at}")) if metric in cut else ():
+            bounds = places[row][0].censored
+            bounds[metric.name] = sorted([*bounds.get(metric.name, ()), *numbers.tolist()])
     return cells
 
 
@@ -382,7 +454,7 @@ def _lists(column: pa.ChunkedArray) -> Iterator[tuple[int, Ints]]:
 def _put_bins(asked: _Asked, cells: dict[tuple[str, ...], Cell], metrics: Sequence[Metric]) -> None:
     """Figures counted in bins: for each metric one pass."""
     for metric in metrics:
-        columns = [*asked.named("u", asked.unit), f"{_good_figure(metric)} AS m"]
+        columns = [*asked.named("u", asked.unit), f"CASE WHEN {_ENDED} THEN {_apart(metric)} END AS m"]
         bin_of = f"CAST(floor(ln(m) / {STEP!r}) AS INTEGER)"
         counts = [f"{bin_of} AS bin", "count(m) AS n", "min(m) AS least", "max(m) AS most"]
         table = asked.grouped(columns, [*asked.units, bin_of], counts)
@@ -395,29 +467,3 @@ def _put_bins(asked: _Asked, cells: dict[tuple[str, ...], Cell], metrics: Sequen
             numbers, counts_, least, most = np.array(sorted(of_unit), dtype=np.int64).T
             ends = (int(least.min()), int(most.max()))
             cells[key].values.setdefault(metric.name, {})[unit] = Values(numbers.copy(), counts_.copy(), ends)
-
-
-def _put_censored(asked: _Asked, cells: dict[tuple[str, ...], Cell], metrics: Sequence[Metric]) -> None:
-    """What figures were at least where a limit cut them off; a query only where there is any such run."""
-    causes = sorted({cause for cause, _ in _CUT.values()})
-    if not any(cause in cell.ends for cell in cells.values() for cause in causes):
-        return
-    columns: list[str] = []
-    names: list[str] = []
-    for metric in metrics:
-        if metric.group in _CUT and metric.statuses != ("sampled",):
-            cause, bound = _CUT[metric.group]
-            columns.append(
-                f"CASE WHEN cause = '{cause}' THEN {bound.format(column=metric.column)} END AS m{len(names)}"
-            )
-            names.append(metric.name)
-    if not names:
-        return
-    listed = ", ".join(f"'{cause}'" for cause in causes)
-    also = f"cause IN ({listed}) AND verdict IS NULL AND NOT {_TOO_EARLY}"
-    lists = [f"list(m{at}) FILTER (WHERE m{at} > 0) AS m{at}" for at in range(len(names))]
-    table = asked.grouped(columns, [], lists, also)
-    keys = [key for key, _ in _keys_and_units(asked, table)]
-    for at, name in enumerate(names):
-        for row, numbers in _lists(table.column(f"m{at}")):
-            cells[keys[row]].censored[name] = sorted(numbers.tolist())

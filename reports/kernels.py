@@ -145,9 +145,10 @@ def grid_of(asked: Asked, group: str) -> tuple[Grid, list[str]]:
 def _refuse(cells: Sequence[Cell], pool: Sequence[str]) -> None:
     """Raise UnlikeError for what must not be put together."""
     first = cells[0].guarded
+    # What is the same everywhere is one set, shared by all cells.
+    unlike = {name for cell in cells for name, values in cell.guarded.items() if values is not first[name]}
     for name in WITHIN:
-        # What is the same everywhere is one set, shared by all cells.
-        if name in pool or (len(first[name]) == 1 and all(cell.guarded[name] is first[name] for cell in cells)):
+        if name in pool or (len(first[name]) == 1 and name not in unlike):
             continue
         for cell in cells:
             if len(cell.guarded[name]) > 1:

@@ -263,3 +263,67 @@ def test_the_database_draws_nothing_on_stdout(tmp_path: Path) -> None:
     parquet.write(tmp_path / "x.0.parquet", parquet.table_of([run("a", "x", record="1")]))
     connection = open_data([tmp_path]).connection
     assert connection.execute("SELECT current_setting('enable_progress_bar')").fetchall() == [(False,)]
+
+
+def varied() -> list[Row]:
+    """Runs of all kinds, unlike in what is guarded; some digests are not told."""
+    none = {"verdict": None, "exit_code": None}
+    rows = [
+        run(kernel, subject, 10 + at, input_sha256=digest, config_sha256="c", started_ns=at)
+        for at, (kernel, subject, digest) in enumerate(
+            [("a", "x", "d" * 64), ("a", "x", "e" * 64), ("a", "x", None), ("b", "x", "d" * 64), ("a", "y", None)]
+        )
+    ]
+    rows += [run("a", "x", 30, verdict=None, exit_code=code, kernel_sha256="other") for code in (0, 3)]
+    rows += [
+        run("a", "x", 50, outcome="timed_out", cause="time_limit", time_limit_ns=limit * MS, **none)
+        for limit in (50, 60, 1000)
+    ]
+    return rows
+
+
+def test_grouping_by_hashes_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told() -> list[Any]:
+        cells = read_rows(tmp_path, varied())
+        return [(cell.key, cell.runs, cell.ends, figures(cell), cell.censored, cell.kernels, cell.guarded,
+                 cell.first_ns, cell.last_ns) for cell in cells]  # fmt: skip
+
+    plain = told()
+    assert plain[0][6]["input_sha256"] == {"d" * 64, "e" * 64, ""}
+    assert plain[0][5] == {"sha-a", "other"}
+    assert plain[0][4]["wall"] == [50 * MS, 50 * MS]
+    asked: list[Any] = []
+    monkeypatch.setattr(module, "HASHED_FROM", 0)
+    hashes = module._hashes
+
+    def noted(*given: Any) -> Any:
+        asked.append(hashes(*given))
+        return asked[-1]
+
+    monkeypatch.setattr(module, "_hashes", noted)
+    assert told() == plain
+    assert set(asked[0]) == {"kernel_sha256", "input_sha256", "config_sha256"}
+    monkeypatch.setattr(module, "_HASHED_MOST", 2)
+    assert told() == plain
+    assert set(asked[1]) == {"config_sha256"}  # the others have three values each
+
+
+def test_texts_whose_hashes_are_the_same_are_grouped_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "HASHED_FROM", 0)
+    fetch = module._Asked.fetch
+
+    def poor(asked: Any, query: str, first: Any = ()) -> Any:
+        return fetch(asked, query.replace("hash(text)", "(hash(text) % 2)"), first)
+
+    monkeypatch.setattr(module._Asked, "fetch", poor)
+    (cell, *_) = read_rows(tmp_path, varied())
+    assert cell.guarded["input_sha256"] == {"d" * 64, "e" * 64, ""}
+
+
+@pytest.mark.parametrize("bins", [True, False])
+def test_bounds_are_told_beside_bins_too(tmp_path: Path, bins: bool) -> None:
+    (cell, *_) = read_rows(tmp_path, varied(), bins=bins)
+    assert cell.censored["wall"] == [50 * MS, 50 * MS]
+    assert cell.values["wall"][()].n == 5
