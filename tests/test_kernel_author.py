@@ -70,14 +70,14 @@ def test_a_dearer_commit_fails_the_gate_and_one_that_changes_words_passes(reposi
     done = repository.check(first, "exports")
     assert done.returncode == 0, done.stderr
     summary = (repository.folder / "proofcost-out" / "summary.md").read_text()
-    assert f"## {first[:12]} → {words[:12]}: " in summary
-    assert "regressed" not in summary.splitlines()[0]
+    assert f"## {first[:12]} → {words[:12]}\n" in summary
+    assert "regressed" not in summary.splitlines()[2]
 
     dearer = repository.commit(2_200_000, "10 % more")
     steps = repository.folder / "steps.md"
     done = repository.check(words, "exports", GITHUB_STEP_SUMMARY=str(steps))
     assert done.returncode == 1, done.stderr
-    assert "1 regressed" in steps.read_text().splitlines()[0]
+    assert "1 regressed" in steps.read_text().splitlines()[2]
     compared = json.loads((repository.folder / "proofcost-out" / "compare.json").read_text())
     (case,) = compared["cases"]
     assert (case["metric"], case["finding"]) == ("instructions (callgrind)", "regressed")

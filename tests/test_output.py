@@ -20,17 +20,20 @@ def kept_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "_forget", lambda: None)
 
 
-def gone() -> int:
+def gone(said: int | None = None) -> int:
+    if said is not None:
+        settled(said)
     raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
 
-def full() -> int:
+def full(said: int) -> int:
+    settled(said)
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
 @pytest.mark.parametrize("status", [0, 1, 3])
 def test_a_status_that_was_said_survives_a_reader_who_goes_away(status: int) -> None:
-    assert guarded(lambda: (settled(status) and 0) or gone()) == status
+    assert guarded(lambda: gone(status)) == status
 
 
 def test_without_a_word_a_reader_who_goes_away_is_no_complaint() -> None:
@@ -40,7 +43,7 @@ def test_without_a_word_a_reader_who_goes_away_is_no_complaint() -> None:
 
 @pytest.mark.parametrize(("status", "left"), [(0, 1), (1, 1), (3, 3)])
 def test_a_full_disk_is_1_or_what_was_said(status: int, left: int, capsys: pytest.CaptureFixture[str]) -> None:
-    assert guarded(lambda: (settled(status) and 0) or full()) == left
+    assert guarded(lambda: full(status)) == left
     assert "the output cannot be written: No space left on device" in capsys.readouterr().err
 
 
