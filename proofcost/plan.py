@@ -117,7 +117,7 @@ def _say(what: str, status: int) -> int:
 
 
 def _plan(args: argparse.Namespace) -> int:
-    from proofcost.reports.plan import asked, backtest, backtest_page, diff, made, page
+    from proofcost.reports.plan import asked, backtest, backtest_page, diff, made, page, shortened
     from proofcost.reports.writing import check_path
 
     for path in args.output:
@@ -144,6 +144,8 @@ def _plan(args: argparse.Namespace) -> int:
         from dataclasses import replace
 
         document = replace(document, sections=(*document.sections, diff.diff_section(old, document)))
+    if plan.missing and not args.output:
+        document = shortened.shortened(document)
     return _put(document, args.output, NOT_ENOUGH if args.conclusive and plan.missing else DONE)
 
 
@@ -204,12 +206,15 @@ def _write_suite(args: argparse.Namespace, plan: Plan) -> None:
     from proofcost.bench_suites import registry
     from proofcost.reports.plan.suite_for import suite_text
 
-    for path in args.on:
-        if not os.path.exists(path):
-            raise UsageError(f"--on {inert_outside(path, 200, True)}: no such file or folder")
+    exports, generated = [], []
+    for spec in args.on:
+        if os.path.exists(spec):
+            exports.append(os.path.abspath(spec))
+        else:
+            generated.append(_family(spec))
     known = registry.load([], os.environ)
     kernels = [name for name in plan.evidence.kernels if name in known and _installed(name, known)]
-    text = suite_text(plan, [os.path.abspath(path) for path in args.on], kernels)
+    text = suite_text(plan, exports, kernels, generated)
     place = Path(args.suite)
     temporary = place.with_name(f".{place.name}.{os.getpid()}.new")
     try:
@@ -217,6 +222,22 @@ def _write_suite(args: argparse.Namespace, plan: Plan) -> None:
         temporary.replace(place)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _family(spec: str) -> tuple[str, int, int]:
+    """(family, n, seed) of FAMILY:n[:seed], as `bench --on` takes it. Raises UsageError."""
+    from proofcost.bench_suites import families
+
+    shown = inert_outside(spec, 200, True)
+    name, colon, rest = spec.partition(":")
+    if not colon:
+        raise UsageError(f"--on {shown}: no such file or folder; name exports, or a family and its size as church:300")
+    try:
+        families.parse(spec)
+    except families.FamilyError as error:
+        raise UsageError(f"--on {shown}: {inert_outside(str(error), 200, True)}") from None
+    n, _, seed = rest.partition(":")
+    return name, int(n), int(seed or 0)
 
 
 def _installed(name: str, known: Registry) -> bool:

@@ -133,7 +133,7 @@ def _table(table: Table, number: int) -> Iterable[Piece]:
 
 def _cell(entry: Entry, unit: str | None) -> str:
     if isinstance(entry, Missing):
-        return safe(f"not measured: {entry.reason}", CELL)
+        return safe(entry.shown if entry.reason == entry.shown else f"{entry.shown}: {entry.reason}", CELL)
     return safe(entry_text(entry, unit, limit=CELL), None) if isinstance(entry, str) else entry_text(entry, unit)
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from proofcost.reports.document import Column, Document, Missing, Picture, Table
-from proofcost.reports.entries import NOT_MEASURED, confidences, entry_text, first_rows, is_figures, rows_of
+from proofcost.reports.entries import confidences, entry_text, first_rows, is_figures, rows_of
 from proofcost.reports.inert import inert_outside
 from proofcost.reports.printing import GAP, Row, full_width, is_ascii, table_of, write, write_note
 from proofcost.reports.units import plural
@@ -91,8 +91,8 @@ def _table(table: Table, console: Console, ascii_only: bool) -> None:
         cells = []
         for entry, column in zip(all_rows[at], table.columns, strict=True):
             text = entry_text(entry, column.unit, ascii_only, CELL)
-            if isinstance(entry, Missing):
-                text = f"{NOT_MEASURED} [{reasons.setdefault(entry.reason, len(reasons) + 1)}]"
+            if isinstance(entry, Missing) and entry.reason != entry.shown:
+                text = f"{entry.shown} [{reasons.setdefault(entry.reason, len(reasons) + 1)}]"
             cells.append(text)
         rows.append(Row(cells, STYLES.get(table.marked.get(at, ""))))
     write(console, Text(_line(table.title, ascii_only), style="italic"))

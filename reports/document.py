@@ -14,11 +14,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 
+NOT_MEASURED = "not measured"
+
+
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A figure that is not there. Shown as "not measured" with its reason; sorts last."""
+    """A figure that is not there. Shown as "not measured" with its reason; sorts last.
+
+    `shown`: what stands there for people instead, where measuring is not what is wrong; no other figure for that.
+    """
 
     reason: str
+    shown: str = field(default=NOT_MEASURED, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,15 @@ from proofcost.reports.document import Bound, Column, Entry, Estimate, Missing, 
 from proofcost.reports.inert import inert_outside
 from proofcost.reports.units import STEPS, human
 
-NOT_MEASURED = "not measured"
 NO_NUMBER = "the method gave no finite number"
 OPEN = "open"
 """Stands for the end of an interval that the data do not bound."""
 
 DIGITS = 15
 """Significant decimal digits of a written float: as many as every double keeps."""
+
+COUNTED_BELOW = 100_000
+"""Whole numbers below are shown in full: somebody counted them."""
 
 TEXT_LIMIT = 200
 """Longest text of a cell that people see, in characters."""
@@ -87,6 +89,8 @@ def is_figures(column: Column) -> bool:
 
 def figure_text(value: float, unit: str | None, ascii_only: bool = False) -> str:
     """A number for people, in its unit: `1.24 s`, `1.023`, `12.3 %`."""
+    if unit == "count" and value == round(value) and abs(value) < COUNTED_BELOW:
+        return f"{value:,.0f}"
     if unit in STEPS:
         if abs(value) < 1000 and value != round(value):
             step = STEPS[unit][0]
@@ -129,7 +133,7 @@ def interval_text(estimate: Estimate, unit: str | None, ascii_only: bool = False
 def entry_text(entry: Entry, unit: str | None, ascii_only: bool = False, limit: int | None = TEXT_LIMIT) -> str:
     """A settled entry for people, harmless to look at on a terminal. A missing figure's reason is not in it."""
     if isinstance(entry, Missing):
-        return NOT_MEASURED
+        return entry.shown
     if isinstance(entry, str):
         return inert_outside(entry, limit, ascii_only)
     if isinstance(entry, bool):

@@ -230,7 +230,11 @@ def _kernels_table(grid: Grid) -> Table:
         mine = [slot for (name, _), slot in grid.slots.items() if name == kernel]
         states = Counter(slot.state for slot in mine)
         costs = sorted(grid.costs[kernel].values())
-        none = Missing("nothing solved, or its cost not measured")
+        none = (
+            _itself("nothing solved")
+            if not any(slot.state is Ending.SOLVED for slot in mine)
+            else Missing("of nothing solved")
+        )
         spread: list[Entry] = [costs[0], costs[(len(costs) - 1) // 2], costs[-1]] if costs else [none, none, none]
         threads = sorted({value or "?" for slot in mine for value in slot.cell.guarded["threads"]})
         rows.append(
@@ -243,7 +247,7 @@ def _kernels_table(grid: Grid) -> Table:
 def entry_of(slot: Slot | None, metric: Metric) -> Entry:
     """What stands in the matrix for one kernel on one submission."""
     if slot is None:
-        return Missing("not run")
+        return _itself("not run")
     if slot.cost is not None:
         return slot.cost
     state = slot.state
@@ -253,10 +257,15 @@ def entry_of(slot: Slot | None, metric: Metric) -> Entry:
     if bounds and state in (Ending.TIMEOUT, Ending.MEMORY):
         return Bound(bounds[0])
     if state is None:
-        return Missing(
+        return _itself(
             ", ".join(f"{count} {one.value}" for one, count in sorted(slot.ends.items(), key=lambda item: -item[1]))
         )
-    return Missing(state.value if state is not Ending.OTHER else ", ".join(sorted(slot.cell.ends)))
+    return _itself(state.value if state is not Ending.OTHER else ", ".join(sorted(slot.cell.ends)))
+
+
+def _itself(reason: str) -> Missing:
+    """A cost that is not there for what happened: that is shown, since nothing was left unmeasured."""
+    return Missing(reason, reason)
 
 
 def _matrix(grid: Grid) -> Table:
@@ -292,7 +301,7 @@ def _cells_table(grid: Grid) -> Table:
         for kernel in grid.kernels:
             slot = grid.slots.get((kernel, subject))
             if slot is None:
-                rows.append([subject, kernel, "not run", 0, 0, *[Missing("not run")] * 3])
+                rows.append([subject, kernel, "not run", 0, 0, *[_itself("not run")] * 3])
                 continue
             values = slot.values
             ends = ", ".join(f"{count} {end}" for end, count in slot.cell.ends.most_common())

@@ -115,3 +115,10 @@ def test_texts_are_neither_emoji_nor_markup() -> None:
         assert text.count(":100:") == 5
         assert ":warning: [red]" in text
         assert "[bold]case[/bold]" in text
+
+
+def test_counts_that_people_count_stand_in_full() -> None:
+    from proofcost.reports.entries import figure_text
+
+    shown = {value: figure_text(value, "count") for value in (0, 7, 4000, 4000.0, 99_999, 100_000, 12.5)}
+    assert shown == {0: "0", 7: "7", 4000: "4,000", 99_999: "99,999", 100_000: "100 k", 12.5: "12.5"}

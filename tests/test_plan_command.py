@@ -10,6 +10,7 @@ from planning import command, fleet, row, spread, store
 
 from proofcost.cli import main
 from proofcost.reports.plan.suite_for import suite_text
+from proofcost.reports.plan.what_if import Outcome
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def test_a_plan_reruns_and_says_what_moved(
     assert main(["plan", "--data", str(light), *new, "--diff", old]) == 0
     said = capsys.readouterr().out
     assert "Since the earlier plan" in said
-    moved = next(line for line in said.splitlines() if line.startswith("fleet / hosts"))
+    moved = next(line for line in said.splitlines() if line.startswith("The fleet / hosts"))
     assert moved.split()[-3:] == ["1", "4", "4.000"]
 
 
@@ -122,6 +123,34 @@ def test_a_broken_promise_is_1(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "The records drift" in capsys.readouterr().out
 
 
+def test_too_little_data_shows_what_is_missing_and_no_empty_table(tmp_path: Path) -> None:
+    folder = store(tmp_path / "s", spread(3))
+    done = command("--data", folder, "--host", "8c/32G", "--rate", "100/h", "-o", tmp_path / "plan.json")
+    tables = [one["key"] for section in json.loads((tmp_path / "plan.json").read_text())["sections"]
+              for one in section["blocks"] if one["type"] == "table"]  # fmt: skip
+    assert "memory_targets" in tables, "files keep all"
+    done = command("--data", folder, "--host", "8c/32G", "--rate", "100/h")
+    lines = done.stdout.splitlines()
+    assert lines[1].startswith("Not enough data: memory: 3 runs; p99 needs 299")
+    assert lines[3] == "What would change it"
+    assert lines[4].startswith("memory: measure 296 more submissions: proofcost run -- JUDGE...")
+    assert "not measured" not in done.stdout
+    assert "limit: not enough data: 3 runs; p99 needs 299" in lines
+    assert len(lines) < 60, done.stdout
+
+
+def test_a_host_down_that_cannot_be_is_no_figure_that_was_not_measured() -> None:
+    from proofcost.reports.document import Missing
+    from proofcost.reports.entries import entry_text
+    from proofcost.reports.plan.page_fleet import hosts_of
+
+    impossible = Outcome("one host down", None, None, None, None, None, None, "", "too much", impossible=True)
+    unknown = Outcome("without x", None, None, None, None, None, None, "", "no record")
+    assert hosts_of(impossible) == Missing("too much")
+    assert entry_text(hosts_of(impossible), "count") == "none suffices"
+    assert entry_text(hosts_of(unknown), "count") == "not known"
+
+
 class TestSuite:
     @pytest.mark.parametrize("case", ["limits", "contention"])
     def test_what_is_written_is_taken_by_bench(self, case: str, light: Path, tmp_path: Path) -> None:
@@ -147,6 +176,25 @@ class TestSuite:
         import tomllib
 
         assert tomllib.loads(suite.read_text())["workload"] == [{"path": str(exports)}]
+
+    def test_families_that_bench_takes_are_taken(self, tmp_path: Path) -> None:
+        import tomllib
+
+        suite = tmp_path / "wanted.toml"
+        folder = store(tmp_path / "s", spread(12))
+        assert (
+            main(["plan", "--data", str(folder), "--suite", str(suite), "--on", "church:300", "--on", "many:4:7"]) == 0
+        )
+        found = tomllib.loads(suite.read_text())["workload"]
+        assert found == [{"family": "church", "n": [300]}, {"family": "many", "n": [4], "seed": 7}]
+
+    @pytest.mark.parametrize(("spec", "said"), [("church:x", "whole numbers"), ("nofamily:3", "no family 'nofamily'")])
+    def test_a_family_that_there_is_not_is_refused(self, tmp_path: Path, spec: str, said: str) -> None:
+        folder = store(tmp_path / "s", spread(12))
+        done = command("--data", folder, "--suite", tmp_path / "x.toml", "--on", spec)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert said in done.stderr
+        assert not (tmp_path / "x.toml").exists()
 
     def test_hostile_names_stay_in_their_comment(self, tmp_path: Path) -> None:
         import tomllib

@@ -145,6 +145,17 @@ def test_wall_of_unlike_threads_is_said(tmp_path: Path) -> None:
     assert not any("threads" in note for note in report(tmp_path / "again", [run("a", "x"), run("b", "x")]).notes)
 
 
+def test_what_happened_is_shown_itself(tmp_path: Path) -> None:
+    from proofcost.reports.entries import entry_text
+
+    matrix = by_name(table(report(tmp_path, ENDS), "matrix"))
+    shown = {name: entry_text(matrix[name]["b"], "ns") for name in ("big", "odd", "twin", "flaky")}
+    assert shown["odd"] == "declined"
+    assert shown["twin"] == "wrongly accepted"
+    assert shown["flaky"] == "not run"
+    assert entry_text(matrix["flaky"]["a"], "ns") == "1 solved, 1 crashed"
+
+
 def cache(state: str) -> dict[str, Any]:
     return {"labels": {"cache": state}}
 

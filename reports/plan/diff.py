@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ def read_old(path: str) -> dict[str, Any]:
 
 def diff_section(old: dict[str, Any], new: Document) -> Section:
     """What moved since."""
+    titles = {**_titles_of_json(old), **_titles(new)}
     before: dict[Key, float] = {}
     for key, was in _figures_of_json(old):
         before.setdefault(key, was)  # of rows without a name the first is the answer
@@ -55,12 +56,12 @@ def diff_section(old: dict[str, Any], new: Document) -> Section:
     for key, (now, unit) in after.items():
         earlier = before.pop(key, None)
         if earlier is None:
-            rows.append((_shown(key), "not known", figure_text(now, unit), ""))
+            rows.append((_shown(key, titles), "not known", figure_text(now, unit), ""))
         elif abs(now - earlier) > LEAST_CHANGE * max(abs(earlier), abs(now)):
             ratio: Entry = now / earlier if earlier else ""
-            rows.append((_shown(key), figure_text(earlier, unit), figure_text(now, unit), ratio))
+            rows.append((_shown(key, titles), figure_text(earlier, unit), figure_text(now, unit), ratio))
     for key, was in before.items():
-        rows.append((_shown(key), f"{was:.6g}", "not known", ""))
+        rows.append((_shown(key, titles), f"{was:.6g}", "not known", ""))
     said = old.get("answer")
     text = [f"Before: {inert(said, 400)}"] if isinstance(said, str) else []
     if not rows:
@@ -73,9 +74,31 @@ Key = tuple[str, str, str]
 """(table, row's texts, column)"""
 
 
-def _shown(key: Key) -> str:
+def _shown(key: Key, titles: Mapping[tuple[str, str], str]) -> str:
+    """As people see it in the tables: the table's title, the row, the column's title."""
     table, row, column = key
-    return " / ".join(inert(one, 60) for one in (table, row, column) if one)
+    return " / ".join(
+        inert(one, 60) for one in (titles.get((table, ""), table), row, titles.get((table, column), column)) if one
+    )
+
+
+def _titles(document: Document) -> dict[tuple[str, str], str]:
+    """{(table's key, column's key; empty: of the table itself): title}."""
+    found = {}
+    for table in document.tables():
+        found[table.key, ""] = table.title
+        found.update({(table.key, column.key): column.title for column in table.columns})
+    return found
+
+
+def _titles_of_json(document: dict[str, Any]) -> dict[tuple[str, str], str]:
+    found = {}
+    for section in _list(document.get("sections")):
+        for block in _list(section.get("blocks")):
+            for key, one in [("", block), *((str(one.get("key")), one) for one in _list(block.get("columns")))]:
+                if isinstance(one.get("title"), str):
+                    found[str(block.get("key")), key] = one["title"]
+    return found
 
 
 def _figures(document: Document) -> Iterator[tuple[Key, Entry, str]]:

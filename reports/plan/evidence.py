@@ -45,6 +45,10 @@ class PlanError(Exception):
     """A plan that cannot be made of these records. One line: what, where, which value, and how to mend it."""
 
 
+class ImpossibleError(PlanError):
+    """What was asked for cannot be, whatever is measured: too little host, or too much load."""
+
+
 @dataclass(frozen=True, slots=True)
 class Amounts:
     """One figure of runs; shape (n,) each."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from proofcost.reports.plan import words
 from proofcost.reports.plan.asked import Asked, Load
-from proofcost.reports.plan.evidence import PlanError
+from proofcost.reports.plan.evidence import ImpossibleError, PlanError
 from proofcost.reports.plan.host import HostPlan, Service
 from proofcost.reports.plan.jobs import Verdicts
 from proofcost.reports.statistics import arrivals
@@ -278,12 +278,12 @@ class NotEnoughError(Exception):
     """Too few records for a fleet: no fault of the plan. One line."""
 
 
-def _overloaded(asked: Asked, hosts: int, plan: HostPlan, found: Stream) -> PlanError:
+def _overloaded(asked: Asked, hosts: int, plan: HostPlan, found: Stream) -> ImpossibleError:
     how = next(
         (asked.said[key] for key in ("fleet.rate", "fleet.profile", "fleet.hosts") if key in asked.said), "fleet"
     )
     most = hosts * plan.per_hour
-    return PlanError(
+    return ImpossibleError(
         f"{how}: {_hourly(found.rate_per_s)} is more than {hosts} hosts of {plan.count} sandboxes can do: the most is "
         f"{words.number(most)}/h; give more hosts, larger ones, or less work"
     )
@@ -305,7 +305,7 @@ def _bracket(load: Load, plan: HostPlan, records: Jobs, found: Stream) -> Bracke
 
 
 def plan_batch(asked: Asked, load: Load, plan: HostPlan, work: Service) -> BatchPlan:
-    """Raises PlanError where no number of hosts can do it."""
+    """Raises ImpossibleError where no number of hosts can do it."""
     assert load.batch is not None
     assert load.deadline_s is not None
     records = pool(plan, work)
@@ -313,7 +313,7 @@ def plan_batch(asked: Asked, load: Load, plan: HostPlan, work: Service) -> Batch
     longest = float(records.service_s.max())
     how = asked.said.get("fleet.deadline", "fleet.deadline")
     if longest > load.deadline_s:
-        raise PlanError(
+        raise ImpossibleError(
             f"{how}: {load.deadline_s:g} s is shorter than one verdict can take, {longest:.0f} s; give more time, or a "
             "time limit below it (sandbox.time)"
         )
@@ -328,7 +328,7 @@ def plan_batch(asked: Asked, load: Load, plan: HostPlan, work: Service) -> Batch
     if hosts is None:
         one = batch_bound(batch(0), replace(fleet, hosts=1))
         most = int((load.batch or 0) * load.hosts_most * load.deadline_s / one)
-        raise PlanError(
+        raise ImpossibleError(
             f"{how}: {load.batch} verdicts by {load.deadline_s:g} s need more than {load.hosts_most} hosts, which do "
             f"about {most}; give more hosts (fleet.hosts_most) or more time"
         )

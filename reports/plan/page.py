@@ -15,6 +15,8 @@ from proofcost.reports.plan.page_limits import limit_sections
 from proofcost.reports.statistics.safe_limit import Evidence
 from proofcost.reports.units import plural, when
 
+CHANGE = "What would change it"
+"""Title of the section that says what to measure."""
 ONE_SUBMISSION = (
     "every run checked one and the same submission: this says how much its runs differ, and nothing about others"
 )
@@ -197,7 +199,7 @@ def change_section(plan: Plan, suite: str | None) -> Section:
         lines.append(f"written: {inert(suite, 200)}; run it by proofcost bench {inert(suite, 200)}.")
     if not lines:
         lines.append("More records narrow the intervals; nothing that was asked for is missing.")
-    return Section("What would change it", (), tuple(lines))
+    return Section(CHANGE, (), tuple(lines))
 
 
 def notes(plan: Plan) -> list[str]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
     from proofcost.reports.plan.made import Plan
+    from proofcost.reports.plan.what_if import Outcome
 
 
 UNSETTLED = (
@@ -158,8 +159,7 @@ def what_if_section(plan: Plan) -> Section:
     rows: list[tuple[Entry, ...]] = [_as_planned(plan)]
     for one in plan.alternatives.outcomes:
         if one.why_not is not None:
-            none = Missing(one.why_not)
-            rows.append((one.name, none, none, none, none, none, none, ""))
+            rows.append((one.name, hosts_of(one), "", "", "", "", "", one.why_not))
             continue
         assert one.hosts is not None
         assert one.sandboxes is not None
@@ -178,6 +178,11 @@ def what_if_section(plan: Plan) -> Section:
             )
         )
     return Section("What if", (Table("what_if", "The same question, one thing different", columns, tuple(rows)),))
+
+
+def hosts_of(outcome: Outcome) -> Missing:
+    """Of one that came to nothing."""
+    return Missing(outcome.why_not or "unknown", "none suffices" if outcome.impossible else "not known")
 
 
 def _as_planned(plan: Plan) -> tuple[Entry, ...]:

@@ -19,14 +19,19 @@ FEW = 12
 """Repetitions of trials, and of a limit's runs where exports are many: repetitions say nothing of other submissions."""
 
 
-def suite_text(plan: Plan, exports: Sequence[str] = (), kernels: Sequence[str] = ()) -> str:
-    """TOML. `exports`: paths of exports to check. `kernels`: those of the records that `bench` knows by name; none:
-    whatever is installed."""
+def suite_text(
+    plan: Plan,
+    exports: Sequence[str] = (),
+    kernels: Sequence[str] = (),
+    generated: Sequence[tuple[str, int, int]] = (),
+) -> str:
+    """TOML. `exports`: paths of exports to check; `generated`: others, (family, n, seed) each; `kernels`: those of the
+    records that `bench` knows by name; none: whatever is installed."""
     short = [one for one in (plan.memory, plan.time) if one.why_not is not None]
     for_contention = plan.host is not None and plan.host.fit is None and not short
     lines = [f"# Made by proofcost plan for the plan {inert(plan.asked.name, 60, True)!r}: what it is missing."]
     lines += [f"# {inert(f'{one.what.value}: {one.why_not}', 200, True)}" for one in short]
-    if not exports:
+    if not exports and not generated:
         lines += [
             '# The workload is a stand-in. Put your own exports here (path = "FOLDER"), or give them to the call:',
             "#     proofcost bench THIS.toml --on EXPORTS",
@@ -52,7 +57,10 @@ def suite_text(plan: Plan, exports: Sequence[str] = (), kernels: Sequence[str] =
         lines += ["", "[[kernel]]", f"use = {json.dumps(name)}"]
     for path in exports:
         lines += ["", "[[workload]]", f"path = {json.dumps(path)}"]
-    if not exports:
+    for family, n, seed in generated:
+        lines += ["", "[[workload]]", f"family = {json.dumps(family)}", f"n = [{n}]"]
+        lines += [f"seed = {seed}"] if seed else []
+    if not exports and not generated:
         family, n = STAND_IN
         lines += ["", "[[workload]]", f"family = {json.dumps(family)}", f"n = [{n}]"]
     return "\n".join(lines) + "\n"

@@ -12,7 +12,7 @@ from proofcost.reports.dataset import Data
 from proofcost.reports.plan import words
 from proofcost.reports.plan.amounts import Size
 from proofcost.reports.plan.asked import Alternative, Asked
-from proofcost.reports.plan.evidence import PlanError
+from proofcost.reports.plan.evidence import ImpossibleError, PlanError
 from proofcost.reports.plan.fleet import NotEnoughError, plan_batch, plan_stream
 from proofcost.reports.plan.host import HostPlan, Service, given, plan_host, service
 from proofcost.reports.plan.jobs import Unit, Verdicts
@@ -50,6 +50,8 @@ class Outcome:
     solved: float | None
     said: str
     why_not: str | None = None
+    impossible: bool = False
+    """No number of hosts does it; else what `why_not` says is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,8 @@ def _outcome(data: Data, plan: Plan, wanted: Alternative) -> Outcome:
     try:
         return _sized(data, plan, wanted)
     except (PlanError, NotEnoughError, NotComparableError, BadSampleError) as error:
-        return Outcome(wanted.name, None, None, None, None, None, None, "", str(error))
+        impossible = isinstance(error, ImpossibleError)
+        return Outcome(wanted.name, None, None, None, None, None, None, "", str(error), impossible)
 
 
 def _sized(data: Data, plan: Plan, wanted: Alternative) -> Outcome:
@@ -114,7 +117,7 @@ def _sized(data: Data, plan: Plan, wanted: Alternative) -> Outcome:
     if host is None:
         raise PlanError(memory.why_not or "no memory limit")
     if host.count < 1:
-        raise PlanError(f"no sandbox fits: {host.concurrency.binding.value} does not suffice for one")
+        raise ImpossibleError(f"no sandbox fits: {host.concurrency.binding.value} does not suffice for one")
     return _run(plan, asked, wanted, host, verdicts, work, said)
 
 
@@ -166,7 +169,7 @@ def _changed(asked: Asked, plan: Plan, wanted: Alternative) -> Asked:
         host = replace(host, cores=wanted.size.cores, memory_bytes=wanted.size.memory_bytes, price=wanted.price)
         host = replace(host, disk_bytes=size.disk_bytes or host.disk_bytes)
         if host.reserve_bytes >= host.memory_bytes:
-            raise PlanError("the reserve leaves nothing of its memory")
+            raise ImpossibleError("the reserve leaves nothing of its memory")
     if wanted.price is not None:
         host = replace(host, price=wanted.price)
     if wanted.memory_bytes is not None:
@@ -182,7 +185,7 @@ def _changed(asked: Asked, plan: Plan, wanted: Alternative) -> Asked:
     now = plan.stream.hosts if plan.stream is not None else plan.batch.hosts if plan.batch is not None else 1
     if wanted.down is not None:
         if now - wanted.down < 1:
-            raise PlanError(f"of {now} hosts {wanted.down} down leaves none")
+            raise ImpossibleError(f"of {now} hosts {wanted.down} down leaves none")
         load = replace(load, hosts=now - wanted.down)
     else:
         # What is there already is no answer to another question.
