@@ -82,7 +82,9 @@ class Progress(Observer):
     def _look_at(self, cell: Ended) -> None:
         where = f"{cell.turn.kernel.name} on {cell.turn.work.name}"
         if cell.fault is not None:
-            self._single(f"{where}: the meter failed: {cell.fault}")
+            # What starts the meter gets the kernel's environment, too.
+            why = _why(cell) if _LIBRARY.search(cell.reason) else ""
+            self._single(f"{where}: the meter failed: {cell.fault}{why}")
         if cell.invocation is None:
             return
         record = sessions.read_invocation(self._place, self._session, cell.invocation)

@@ -11,7 +11,7 @@ from rich.text import Text
 from proofcost.bench_suites import sessions
 from proofcost.bench_suites.series import Series
 from proofcost.extras import how
-from proofcost.harness.merged import Record, text_at
+from proofcost.harness.merged import Record, text_at, value_at
 from proofcost.reports import bench_table, calibration, contention, counted_table
 from proofcost.reports.bench_cells import MEMORY, WALL
 from proofcost.reports.inert import inert, inert_outside
@@ -67,6 +67,8 @@ def render_bench(place: str, records: Sequence[Record], console: Console) -> Non
     labels = [f"{inert(key, 40, ascii_only)}={inert(text, 60, ascii_only)}" for key, text in first.labels.items()]
     if labels:
         write(console, Text("labels  " + "  ".join(labels)))
+    for line in environments(records, ascii_only):
+        write(console, Text(f"environment  {line}"))
     write(console, Text(""))
     if counted_table.is_counted(records):
         counted_table.render(records, console)
@@ -74,6 +76,18 @@ def render_bench(place: str, records: Sequence[Record], console: Console) -> Non
         return
     floor_ns, floor_from = floor(place, records)
     bench_table.render(records, console, floor_ns, floor_from)
+
+
+def environments(records: Sequence[Record], ascii_only: bool) -> list[str]:
+    """`KERNEL: NAME=VALUE ...` of each kernel for which variables were named, in the order of their first turns."""
+    found: dict[str, None] = {}
+    for record in records:
+        named = value_at(record.started, "bench", "environment")
+        if isinstance(named, dict) and named:
+            kernel = inert(text_at(record.started, "kernel", "name") or "?", 60, ascii_only)
+            pairs = (f"{inert(key, 40, ascii_only)}={inert(str(text), 60, ascii_only)}" for key, text in named.items())
+            found[f"{kernel}: {'  '.join(pairs)}"] = None
+    return list(found)
 
 
 def show(series: Series, place: str, records: Sequence[Record], output: str | None) -> None:

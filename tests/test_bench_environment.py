@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benching import Bench, export, kernel, script
+from benching import PROOFCOST, Bench, export, kernel, script
 
 from proofcost.bench_suites import demo_judge, environment
 from proofcost.bench_suites.output import Output
@@ -80,6 +80,9 @@ def test_what_is_named_is_given_recorded_and_part_of_the_settings(bench: Bench) 
     assert [one for one in told if one] == [named] * 3
     assert len(told) == 6
     assert len(digests(bench)["a"]) == 2  # so no report pools them
+    argv = [PROOFCOST, "show", "last", "--store", str(bench.store)]
+    shown = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    assert "environment  a: RUST_BACKTRACE=1  X=a=b\n" in shown
     bench(*words, "--env", "RUST_BACKTRACE=2", "--env", "X=a=b")
     assert len(digests(bench)["a"]) == 3
 
