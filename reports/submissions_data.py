@@ -108,9 +108,16 @@ def cohorts_found(
     shown = telling(groups)
     made = []
     for key, group in sorted(groups.items()):
-        name = ", ".join(f"{cohort[at].replace('_sha256', '')} {key[at][:25]}" for at in shown)
+        name = ", ".join(_part(cohort, key, at) for at in shown)
         made.append(_cohort(name, group, by_problem is None))
     return made, [*notes, *said_of((data, where)), *oddities(data, where)]
+
+
+def _part(cohort: Sequence[str], key: Sequence[str], at: int) -> str:
+    """One part of a cohort's name. What has no kernel is a judge's own record: its phase says more than `?`."""
+    if cohort[at] == "kernel" and key[at] == UNKNOWN and "phase" in cohort:
+        return f"no kernel of its own, phase {key[cohort.index('phase')][:25]}"
+    return f"{cohort[at].replace('_sha256', '')} {key[at][:25]}"
 
 
 def _told(data: Data, where: Where, label: str) -> bool:

@@ -22,6 +22,8 @@ from pathlib import Path
 import pytest
 from standin_comparator import make_toolchain
 
+import proofcost
+
 STANDIN = Path(__file__).with_name("standin_comparator.py")
 DEMO_JUDGE = Path(__file__).parents[1] / "bench_suites" / "demo_judge.py"
 PROOFCOST = str(Path(sys.executable).with_name("proofcost"))
@@ -512,3 +514,24 @@ def test_demo_judge_names_what_it_cannot_start(tmp_path: Path) -> None:
     done, _ = demo(tmp_path, "--landrun", "/nonexistent/landrun")
     assert done.returncode != 0
     assert "Traceback" not in done.stderr
+
+
+def test_a_fresh_store_of_a_judge_is_planned_and_reported_as_it_is(
+    tmp_path: Path, launchers: Launchers, kernels: Kernels, toolchain: Path, cases: list[Path]
+) -> None:
+    """The configurations differ in a random path alone; nanoda says 101 where it rejects."""
+    accepted = next(case for case in cases if expected_nanoda(case) == 0 and case.parent.name == "accept")
+    rejected = next(case for case in cases if expected_nanoda(case) == 101)
+    for number, case in enumerate((accepted, accepted, accepted, rejected)):
+        judge(tmp_path / f"{number}", shimmed(launchers), toolchain, case, {"nanoda": [str(kernels.nanoda)]})
+    for words in (["report", "kernels"], ["report", "submissions"], ["plan", "--host", "8c/32G", "--data"]):
+        done = subprocess.run([PROOFCOST, *words, launchers.store], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), (words, done.stderr)
+        assert "3 accepted" in done.stdout or words[-1] != "kernels"
+    rows = [row for row in proofcost.load(launchers.store).to_pylist() if row["phase"] == "checker"]
+    assert [row["verdict"] for row in sorted(rows, key=lambda row: row["started_ns"])] == [
+        *["accepted"] * 3,
+        "rejected",
+    ]
+    assert {row["kernel"] for row in rows} == {"nanoda"}
+    assert len({row["config_sha256"] for row in rows}) == 1

@@ -345,3 +345,9 @@ def test_little_or_nothing_says_so(
     streams = capsys.readouterr()
     assert status == (0 if rows else 2)
     assert said in streams.out + streams.err
+
+
+def test_a_judge_s_own_runs_are_named_by_their_phase(tmp_path: Path) -> None:
+    rows = [run(5.0, kernel=None, phase="whole", workload="x"), run(5.0, kernel="nanoda", workload="x")]
+    cohorts, _ = cohorts_found(data_of(tmp_path, rows), EVERYTHING)
+    assert [one.name for one in cohorts] == ["no kernel of its own, phase whole", "kernel nanoda"]
