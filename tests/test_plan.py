@@ -312,3 +312,9 @@ def test_names_from_records_are_harmless(tmp_path: Path) -> None:
     plan = plan_of(store(tmp_path, rows), 'limits.by=["label.a\'\\"b"]', "limits.oom=5%")
     assert plan.groups[0].memory.set_to is not None
     assert plan.evidence.first_ns == START_NS
+
+
+def test_cold_and_warm_runs_are_planned_together_and_it_is_said(tmp_path: Path) -> None:
+    rows = [row(at, labels={"cache": "cold" if at == 0 else "warm"}) for at in range(3)]
+    said = plan_of(store(tmp_path, rows)).evidence.weaknesses
+    assert any(one.startswith("1 run read the input from storage (cold), 2 found it in memory (warm)") for one in said)

@@ -159,7 +159,7 @@ def what_if_section(plan: Plan) -> Section:
     rows: list[tuple[Entry, ...]] = [_as_planned(plan)]
     for one in plan.alternatives.outcomes:
         if one.why_not is not None:
-            rows.append((one.name, hosts_of(one), "", "", "", "", "", one.why_not))
+            rows.append((one.name, hosts_of(one), "", "", "", "", "", ""))
             continue
         assert one.hosts is not None
         assert one.sandboxes is not None
