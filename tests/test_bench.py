@@ -205,7 +205,7 @@ def test_show_and_log_tell_of_a_bench_as_a_bench(bench: Bench) -> None:
     assert done.stdout.splitlines()[:6] == shown.splitlines()[3:9], "the same table"
     assert "started (as recorded)" in other(bench, "show", "last.3", "--all")
     row = other(bench, "log").splitlines()[2]
-    assert re.search(r"bench a\+b +checker 12 ", row)
+    assert re.search(r"bench a\+b +saved=x +checker 12 ", row)
 
 
 def other(bench: Bench, *words: str) -> str:
