@@ -36,7 +36,7 @@ def guarded(command: Callable[[], int]) -> int:
         if error.filename is not None:  # not of the output: a file that nobody handled
             raise
         _forget()
-        print(f"proofcost: the output cannot be written: {error.strerror or error}", file=sys.stderr)
+        print(f"proofcost: stdout: the output cannot be written: {error.strerror or error}", file=sys.stderr)
         return _settled or FAILED
     return status
 

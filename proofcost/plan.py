@@ -112,7 +112,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _say(what: str, status: int) -> int:
-    print(f"proofcost: {what}", file=sys.stderr)
+    print(f"proofcost: {inert_outside(what, None)}", file=sys.stderr)
     return status
 
 

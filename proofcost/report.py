@@ -140,9 +140,9 @@ def main(args: argparse.Namespace) -> int:
     except BrokenPipeError:
         raise  # who reads has seen enough: `guarded` knows
     except OSError as error:
-        if error.filename is None and error.errno is None:
+        if error.filename is None:  # of the terminal or pipe: `guarded` knows
             raise
-        where = inert_outside(str(error.filename or " ".join(args.output)), 200, True)
+        where = inert_outside(str(error.filename), 200, True)
         return _say(f"-o {where}: cannot be written: {error.strerror}", FAILED)
 
 

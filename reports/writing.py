@@ -151,7 +151,10 @@ def replace(files: Mapping[Path, bytes]) -> None:
     temporary = {path: path.with_name(f".{path.name}.{os.getpid()}.new") for path in files}
     try:
         for path, content in files.items():
-            temporary[path].write_bytes(content)
+            try:
+                temporary[path].write_bytes(content)
+            except OSError as error:  # of a full disk Python does not say which file
+                raise OSError(error.errno, error.strerror, str(path)) from None
         for path, new in temporary.items():
             new.replace(path)
     finally:

@@ -462,7 +462,7 @@ def test_an_output_that_cannot_be_written_is_one_line_and_1(words: list[str]) ->
             text=True,
             check=False,
         )
-    assert found.stderr == "proofcost: the output cannot be written: No space left on device\n"
+    assert found.stderr == "proofcost: stdout: the output cannot be written: No space left on device\n"
     assert found.returncode == 1
 
 

@@ -246,14 +246,10 @@ def _host(table: Table) -> Host | None:
     if size is None:
         cores, memory = _number(table, "cores", 100_000, 64), _bytes(table, "memory", "256G")
         size = Size(cores, memory, _bytes(table, "disk", "1T"))
-        if cores is None or memory is None:
-            table.fail(None, "a host has cores and memory; write for example size = '64c/256G'")
-    assert size.cores is not None
-    assert size.memory_bytes is not None
     made = Host(
-        name=table.text("name", "a name", None) or f"{size.cores:g} cores",
-        cores=size.cores,
-        memory_bytes=size.memory_bytes,
+        name=table.text("name", "a name", None) or f"{size.cores or 0:g} cores",
+        cores=size.cores or 0,
+        memory_bytes=size.memory_bytes or 0,
         disk_bytes=size.disk_bytes,
         price=_as(table, "price", amounts.price, "2.50/h"),
         reserve_bytes=_bytes(table, "reserve", "8G") or 0,
@@ -263,11 +259,13 @@ def _host(table: Table) -> Host | None:
         risk=_as(table, "overcommit", amounts.share, "0.1%"),
         host_class=table.text("class", "a host class as records name it", None),
     )
+    table.finish()
+    if size.cores is None or size.memory_bytes is None:
+        table.fail(None, "a host has cores and memory; write for example size = '64c/256G'")
     if made.reserve_bytes >= made.memory_bytes:
         table.fail("reserve", "leaves nothing of the host's memory for sandboxes")
     if made.memory_bytes > LARGEST_BYTES:
         table.fail("size" if "size" in table else "memory", "no host has so much memory; look at its unit")
-    table.finish()
     return made
 
 
@@ -284,15 +282,9 @@ def _load(table: Table) -> Load | None:
     if len(kinds) > 1:
         table.fail(kinds[1], f"contradicts {kinds[0]}: give one of rate, profile, trace and batch")
     deadline = _time(table, "deadline", "8h")
-    if batch is not None and deadline is None:
-        table.fail("batch", "by when? write for example deadline = '8h'")
-    if batch is None and deadline is not None:
-        table.fail("deadline", "of which batch? write for example batch = 2000")
     wait = _as(table, "wait", amounts.wait, "p95=10m")
     if wait is not None and batch is not None:
         table.fail("wait", "goes with a rate; a batch has its deadline")
-    if not kinds:
-        table.fail(None, "no load: give one of rate, profile, trace and batch")
     hosts_most = table.integer("hosts_most", 1, 100_000, 1000)
     made = Load(
         rate_per_s=rate,
@@ -312,6 +304,13 @@ def _load(table: Table) -> Load | None:
     if made.hosts is not None and made.hosts > hosts_most:
         table.fail("hosts", f"{made.hosts} contradicts hosts_most, {hosts_most}")
     table.finish()
+    # Only now: a key that is misspelt is what is wrong, not the one that it should have been.
+    if not kinds:
+        table.fail(None, "no load: give one of rate, profile, trace and batch")
+    if batch is None and deadline is not None:
+        table.fail("deadline", "of which batch? write for example batch = 2000")
+    if batch is not None and deadline is None:
+        table.fail("batch", "by when? write for example deadline = '8h'")
     return made
 
 

@@ -16,6 +16,7 @@ import duckdb
 import numpy as np
 
 from proofcost.harness.columns import COLUMNS, Kind
+from proofcost.harness.described import shown
 from proofcost.reports.cells import CACHE_STATE
 from proofcost.reports.dataset import Data
 from proofcost.reports.inert import inert
@@ -39,6 +40,8 @@ METHODS = {
 FIGURES = ("wall_command", "wall_program", "memory_peak_tree", "memory_peak_process", "disk_peak_writable")
 _TEXTS = {column.name for column in COLUMNS if column.kind is Kind.TEXT and column.name != "events"}
 _LISTED = 5
+MOST_CLASSES = 50
+"""Each is a row of every table, and takes as long to work out as a plan of its own."""
 
 
 class PlanError(Exception):
@@ -181,7 +184,8 @@ def _runs(where: str, of: str) -> str:
         FROM here
     )
     SELECT record, session, phase, kernel, started_ns, subject, host_class, fate, sandbox_startup,
-        first_memory OR peak IS NULL AS first_memory, first_wall OR took IS NULL AS first_wall,
+        CASE WHEN peak IS NOT NULL THEN first_memory END AS first_memory,
+        CASE WHEN took IS NOT NULL THEN first_wall END AS first_wall,
         {", ".join(f"coalesce(CAST({name} AS VARCHAR), '') AS g_{name}" for name in GUARDED)},
         coalesce(subject, input_sha256, record) AS submission, CAST(input_bytes AS DOUBLE) AS size,
         memory_limit_bytes, time_limit_ns, {of} AS of,
@@ -213,18 +217,39 @@ def _class(name: str) -> str:
     """SQL of one part of the class."""
     head, dot, key = name.partition(".")
     path = key.replace("\\", "\\\\").replace('"', '\\"').replace("'", "''")
-    shown = name.replace("'", "''")
+    quoted = name.replace("'", "''")
     if dot and head == "label":
-        return f"'{shown}=' || coalesce(json_extract_string(labels, '$.\"{path}\"'), 'none')"
+        return f"'{quoted}=' || coalesce(json_extract_string(labels, '$.\"{path}\"'), 'none')"
     if (dot and head == "covariate") or name == "input_bytes":
         amount = "input_bytes" if not dot else f"TRY_CAST(json_extract_string(covariates, '$.\"{path}\"') AS BIGINT)"
         low = f"CAST(10 ** floor(log10(nullif({amount}, 0))) AS BIGINT)"
-        return f"'{shown} ' || coalesce('from ' || {low} || ' to ' || 10 * {low}, 'unknown')"
+        return f"'{quoted} ' || coalesce('from ' || {low} || ' to ' || 10 * {low}, 'unknown')"
     if name in _TEXTS:
-        return f"'{shown}=' || coalesce(\"{name}\", 'none')"
+        return f"'{quoted}=' || coalesce(\"{name}\", 'none')"
     near = difflib.get_close_matches(name, [*_TEXTS, "input_bytes"], 1)
     hint = f"did you mean {near[0]}?" if near else "a text column, input_bytes, label.KEY or covariate.NAME"
     raise PlanError(f"limits.by: no class can be made of {name!r}; {hint}")
+
+
+def _classes_there_are(connection: duckdb.DuckDBPyConnection, where: Where, asked: Asked) -> None:
+    """Raise PlanError for a class by a label or covariate that no record has, or for too many classes."""
+    how = asked.said.get("limits.by", "limits.by")
+    for name in asked.limits.by:
+        head, dot, key = name.partition(".")
+        if not dot or head not in ("label", "covariate"):
+            continue
+        known = _texts(
+            connection, f"SELECT DISTINCT unnest(json_keys({head}s)) FROM records WHERE ({where.sql})", where
+        )
+        if key not in known:
+            raise PlanError(f"{how}: no record has a {head} {shown(key)}{_suggested(key, known)}")
+    count = _one(connection, "SELECT count(DISTINCT of) FROM plan_runs")
+    if count > MOST_CLASSES:
+        by = ", ".join(inert(name, 40, True) for name in asked.limits.by)
+        raise PlanError(
+            f"{how}: {by}: {count} classes of submission, and {MOST_CLASSES} at most are planned for; take what has "
+            "few values, a size (input_bytes: a class is a decade), or fewer records (--where)"
+        )
 
 
 def gather(data: Data, where: Where, asked: Asked) -> Evidence:
@@ -237,6 +262,7 @@ def gather(data: Data, where: Where, asked: Asked) -> Evidence:
             "no record to plan from; measure some (proofcost run -- JUDGE...), import some, or name where they are "
             "with --data"
         )
+    _classes_there_are(connection, where, asked)
     classes = _texts(connection, "SELECT DISTINCT host_class FROM plan_runs WHERE host_class IS NOT NULL")
     kernels = _texts(connection, "SELECT DISTINCT kernel FROM plan_runs WHERE kernel IS NOT NULL")
     connection.execute(OF_CLASSES)
@@ -278,8 +304,9 @@ def _one(connection: duckdb.DuckDBPyConnection, query: str) -> int:
     return int(found[0]) if found else 0
 
 
-def _texts(connection: duckdb.DuckDBPyConnection, query: str) -> list[str]:
-    return sorted(str(row[0]) for row in connection.execute(query).fetchall())
+def _texts(connection: duckdb.DuckDBPyConnection, query: str, where: Where | None = None) -> list[str]:
+    found = connection.execute(query, where.parameters if where is not None else None)
+    return sorted(str(row[0]) for row in found.fetchall())
 
 
 def _narrow(
@@ -311,11 +338,11 @@ def _narrow(
 
 
 def _suggested(name: str, known: Sequence[str]) -> str:
-    shown = [inert(one, 40, True) for one in known]
+    names = [inert(one, 40, True) for one in known]
     near = difflib.get_close_matches(name, known, 1, 0.5)
     if near:
         return f"; did you mean {inert(near[0], 40, True)}?"
-    return f"; there are {', '.join(shown[:_LISTED])}" if known else "; no record names one"
+    return f"; there are {', '.join(names[:_LISTED])}" if known else "; no record names one"
 
 
 def _guard(connection: duckdb.DuckDBPyConnection, asked: Asked) -> None:
@@ -343,7 +370,10 @@ def _guard(connection: duckdb.DuckDBPyConnection, asked: Asked) -> None:
 
 
 def _guard_methods(connection: duckdb.DuckDBPyConnection, asked: Asked) -> None:
-    """Raise PlanError where a group mixes figures that are not the same, and nobody said to pool them."""
+    """Raise PlanError where a group mixes figures that are not the same, and nobody said to pool them.
+
+    A run that shows neither counts at its limit, which is a figure of neither kind.
+    """
     for name, (column, _, one, other) in METHODS.items():
         if name in asked.pool:
             continue

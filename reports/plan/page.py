@@ -21,6 +21,11 @@ ONE_SUBMISSION = (
     "every run checked one and the same submission: this says how much its runs differ, and nothing about others"
 )
 
+TWO_SIDED = (
+    "“need more” is an estimate with a two-sided interval; that a limit is exceeded by at most its target is promised "
+    "on one side only, with the same confidence: so the interval's upper end may lie above the target"
+)
+
 
 def document(plan: Plan, sources: Sequence[str] = (), suite: str | None = None) -> Document:
     """`sources`: what it was made from. `suite`: the file that was written to get what is missing."""
@@ -57,6 +62,9 @@ def answer(plan: Plan) -> str:
         parts.append(f"no sandbox fits on the host (for want of {host.concurrency.binding.value})")
     parts += _fleet(plan)
     said = "; ".join(parts) + "." if parts else ""
+    moved = drifts(plan)
+    if moved and said:
+        said = f"{said} But costs drift: {words.listed([one.said for one in moved])}: plan from the newest (--since)."
     missing = plan.missing
     if missing:
         lead = "Not enough data" if not said else "Not enough data for all of it"
@@ -135,7 +143,8 @@ def chosen_section(plan: Plan) -> Section:
         _or_missing(given.disk_bytes, why["disk"]),
     )
     text = [f"{what}: {why_so}." for what, why_so in given.sources]
-    table = Table("sandbox", "One sandbox", columns, (row,))
+    sides = [TWO_SIDED] if any(isinstance(one, Estimate) for one in row) else []
+    table = Table("sandbox", "One sandbox", columns, (row,), sides)
     return Section("What to give a sandbox", (table,), (_unit(plan), " ".join(text)))
 
 
@@ -202,6 +211,12 @@ def change_section(plan: Plan, suite: str | None) -> Section:
     return Section(CHANGE, (), tuple(lines))
 
 
+def drifts(plan: Plan) -> list[drift.Drift]:
+    """Of time and of memory, where the newer half of the records is surely unlike the older."""
+    pairs = ((What.TIME, plan.verdicts.wall), (What.MEMORY, plan.verdicts.memory))
+    return [moved for what, amounts in pairs if (moved := drift.within(what, amounts)) is not None]
+
+
 def notes(plan: Plan) -> list[str]:
     found = [f"left out: {one}" for one in plan.evidence.left_out]
     found += list(plan.evidence.weaknesses)
@@ -209,12 +224,10 @@ def notes(plan: Plan) -> list[str]:
         found.append(ONE_SUBMISSION)
     if plan.work is not None:
         found += list(plan.work.said)
-    for what, amounts in ((What.TIME, plan.verdicts.wall), (What.MEMORY, plan.verdicts.memory)):
-        moved = drift.within(what, amounts)
-        if moved is not None:
-            found.append(
-                f"drift: {moved.said}: a plan from both halves holds for neither; plan from the newest (--since)"
-            )
+    found += [
+        f"drift: {moved.said}: a plan from both halves holds for neither; plan from the newest (--since)"
+        for moved in drifts(plan)
+    ]
     e = plan.evidence
     if e.first_ns is not None:
         found.append(f"records from {when(e.first_ns)} to {when(e.last_ns)}: {e.used} used of {e.records}")

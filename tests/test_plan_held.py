@@ -1,0 +1,111 @@
+"""What a plan refuses or says first: limits that stop verdicts, classes that are none, drift, sides of a promise."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from planning import GB, S, command, fleet, plan_of, row, spread, store
+
+from proofcost.cli import main
+from proofcost.harness.described import DescriptionError
+from proofcost.reports.plan import page
+from proofcost.reports.plan.asked import read
+from proofcost.reports.plan.evidence import PlanError
+from proofcost.reports.plan.limits import What
+
+
+class TestKindsOfTime:
+    def test_a_timeout_stored_as_0_is_no_other_kind_of_time(self, tmp_path: Path) -> None:
+        """All times are of the program alone; the two time-outs count at their limit, not at 0."""
+        rows = [row(n, wall_command=None, wall_program=(n + 1) * S, time_limit_ns=900 * S) for n in range(30)]
+        late = {"wall_command": None, "wall_program": 0, "time_limit_ns": 900 * S, "outcome": "timed_out",
+                "cause": "time_limit"}  # fmt: skip
+        plan = plan_of(store(tmp_path, [*rows, *(row(30 + n, **late) for n in range(2))]))
+        assert plan.time.amounts.values.max() == 900 * S
+        assert plan.time.amounts.stopped.sum() == 2
+
+    def test_nor_is_a_kill_stored_without_a_peak(self, tmp_path: Path) -> None:
+        rows = [row(n, memory_peak_tree=None, memory_peak_process=GB) for n in range(30)]
+        killed = row(30, memory_peak_tree=None, memory_limit_bytes=8 * GB, cause="memory_limit")
+        assert plan_of(store(tmp_path, [*rows, killed])).memory.amounts.values.max() == 8 * GB
+
+    def test_two_kinds_are_still_refused(self, tmp_path: Path) -> None:
+        rows = [row(n) for n in range(3)] + [row(3, wall_command=None, wall_program=S)]
+        with pytest.raises(PlanError, match="of others only times of the program alone"):
+            plan_of(store(tmp_path, rows))
+
+
+class TestClasses:
+    def test_a_label_that_no_record_has(self, tmp_path: Path) -> None:
+        folder = store(tmp_path, [row(n, labels={"tier": "hard"}, covariates={"size": 3}) for n in range(5)])
+        with pytest.raises(PlanError, match=r"no record has a label 'nosuch'; there are tier$"):
+            plan_of(folder, 'limits.by=["label.nosuch"]')
+        with pytest.raises(PlanError, match="no record has a covariate 'siez'; did you mean size"):
+            plan_of(folder, 'limits.by=["covariate.siez"]')
+        assert [one.group.of for one in plan_of(folder, 'limits.by=["label.tier"]').groups] == ["label.tier=hard"]
+
+    def test_more_than_50_are_refused_with_what_to_take_instead(self, tmp_path: Path) -> None:
+        folder = store(tmp_path, spread(51))
+        with pytest.raises(PlanError, match=r"record: 51 classes of submission, and 50 at most .* \(input_bytes"):
+            plan_of(folder, 'limits.by=["record"]')
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("fleet.rat", "unknown key; did you mean rate?"),
+        ("fleet.deadlin", "unknown key; did you mean deadline?"),
+        ("host.siz", "unknown key; did you mean size?"),
+    ],
+)
+def test_a_misspelt_key_is_named_before_what_lacks_for_it(key: str, said: str) -> None:
+    with pytest.raises(DescriptionError, match=said.replace("?", r"\?")):
+        read(None, [(key, key, "8h")])
+
+
+def test_drift_is_in_the_answer(tmp_path: Path) -> None:
+    plan = plan_of(fleet(tmp_path, "drifting", 4000, days=2), "limits.oom=5%", "limits.timeouts=5%")
+    said = page.answer(plan)
+    assert [one.what for one in page.drifts(plan)] == [What.TIME, What.MEMORY]
+    assert " But costs drift: the newer half of the records needs " in said
+    assert said.endswith("plan from the newest (--since).")
+
+
+def test_a_steady_fleet_has_no_but_and_the_table_says_which_figure_has_which_sides(tmp_path: Path) -> None:
+    plan = plan_of(store(tmp_path, spread(400)))
+    assert "drift" not in page.answer(plan)
+    table = page.chosen_section(plan).blocks[0]
+    assert "two-sided interval" in " ".join(table.notes)  # type: ignore[union-attr]
+    assert "one side only" in " ".join(table.notes)  # type: ignore[union-attr]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("words", [["plan", "--data"], ["report", "kernels"]])
+def test_a_full_disk_behind_stdout_is_called_stdout(words: list[str], tmp_path: Path) -> None:
+    folder = store(tmp_path, spread(12, phase="checker", kernel="k"))
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "proofcost", *words, str(folder)],
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr == "proofcost: stdout: the output cannot be written: No space left on device\n"
+
+
+def test_a_full_disk_behind_a_file_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Path, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    from proofcost.reports import writing
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space left") as found:
+        writing.replace({tmp_path / "x.json": b""})
+    assert found.value.filename == str(tmp_path / "x.json")
+
+
+def test_a_name_that_is_no_utf_8_is_shown_as_its_byte(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "nowhere\udcff.toml"]) == 2
+    assert r"nowhere\xff.toml: cannot be read" in capsys.readouterr().err
+    assert command("nowhere\udcff.toml").stderr.startswith(r"proofcost: plan: nowhere\xff.toml: ")
