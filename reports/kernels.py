@@ -19,6 +19,7 @@ from proofcost.reports.endings import CONTROL, UNTOLD, Ending, classed
 from proofcost.reports.kernel_covariates import covariates_section
 from proofcost.reports.kernel_pictures import cactus, profile, scatter
 from proofcost.reports.metrics import METRICS, POOLED, Metric
+from proofcost.reports.statistics.paired import compare_blocks
 from proofcost.reports.units import plural
 from proofcost.reports.values import Values, pooled
 from proofcost.reports.where import Where
@@ -30,6 +31,8 @@ ACROSS = ("host_class", "sandbox", "counters", "metric_definitions", "input_sha2
 """Must be the same for all kernels on one submission. Threads and configuration are a kernel's own."""
 
 GROUPS = tuple(dict.fromkeys(metric.group for metric in METRICS))
+MOST_P = 0.05
+"""Of the signed-rank test by submission that the cheapest kernel must pass against each other one."""
 LEAD = 40
 """Rows of a long table that short formats show."""
 
@@ -193,19 +196,51 @@ def disagreements(grid: Grid) -> list[str]:
 
 
 def _answer(grid: Grid) -> str:
-    best, count = grid.kernels[0], len(grid.subjects)
-    parts = [f"{best} solves most: {_solved(grid, best)} of {plural(count, 'submission')}"]
-    if len(grid.kernels) == 1:
-        parts = [f"{best} solves {_solved(grid, best)} of {plural(count, 'submission')}"]
+    parts = [_most_solved(grid)]
     shared = set.intersection(*(set(grid.costs[kernel]) for kernel in grid.kernels))
     if len(grid.kernels) > 1 and shared:
-        total = {kernel: sum(grid.costs[kernel][one] for one in shared) for kernel in grid.kernels}
-        least = min(total, key=lambda name: total[name])
-        parts.append(f"on the {plural(len(shared), 'submission')} that all of them solve {least} costs least in sum")
+        parts.append(_least_cost(grid, sorted(shared)))
     at_odds = disagreements(grid)
     if at_odds:
         parts.insert(0, f"KERNELS DISAGREE on {plural(len(at_odds), 'submission')}")
     return "; ".join(parts) + "."
+
+
+def _most_solved(grid: Grid) -> str:
+    count = plural(len(grid.subjects), "submission")
+    solved = {kernel: _solved(grid, kernel) for kernel in grid.kernels}
+    most = max(solved.values())
+    best = [kernel for kernel in grid.kernels if solved[kernel] == most]
+    if most == 0:
+        return f"no kernel solved any of {count}"
+    if len(grid.kernels) == 1:
+        return f"{best[0]} solves {most} of {count}"
+    if len(best) == 1:
+        return f"{best[0]} solves most: {most} of {count}"
+    alike = {
+        tuple(one for one in grid.subjects if (slot := grid.slots.get((kernel, one))) and slot.state is Ending.SOLVED)
+        for kernel in best
+    }
+    return f"{_listed(best)} solve {'the same' if len(alike) == 1 else 'as many, not the same:'} {most} of {count}"
+
+
+def _least_cost(grid: Grid, shared: Sequence[str]) -> str:
+    """Which costs least on what all solved, if its costs by submission tell it from each of the others."""
+    on = f"on the {plural(len(shared), 'submission')} that all of them solve"
+    costs = {kernel: [grid.costs[kernel][one] for one in shared] for kernel in grid.kernels}
+    least = min(costs, key=lambda name: sum(costs[name]))
+    others = [name for name in grid.kernels if name != least]
+    tests = [compare_blocks([([a], [b]) for a, b in zip(costs[least], costs[name], strict=True)]) for name in others]
+    # Each of the others must be told from it, so each at the full level (an intersection-union test).
+    if all(test.p <= MOST_P and test.ratio > 1 for test in tests):
+        return f"{on} {least} costs least"
+    return f"{on} noise does not tell which costs least"
+
+
+def _listed(names: Sequence[str], most: int = 6) -> str:
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {len(names) - most} more"
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _solved(grid: Grid, kernel: str) -> int:
@@ -258,7 +293,10 @@ def entry_of(slot: Slot | None, metric: Metric) -> Entry:
         return Bound(bounds[0])
     if state is None:
         return _itself(
-            ", ".join(f"{count} {one.value}" for one, count in sorted(slot.ends.items(), key=lambda item: -item[1]))
+            ", ".join(
+                f"{slot.ends[one]} {one.value}"
+                for one in sorted((one for one in Ending if one in slot.ends), key=lambda one: -slot.ends[one])
+            )
         )
     return _itself(state.value if state is not Ending.OTHER else ", ".join(sorted(slot.cell.ends)))
 

@@ -301,3 +301,31 @@ def test_wrong_calls(tmp_path: Path, words: list[str], said: str) -> None:
     assert done.returncode == 2
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_kernels_that_solve_the_same_at_the_same_cost_are_not_ranked_by_the_alphabet(tmp_path: Path) -> None:
+    rows = [run(kernel, f"w{at}", 100 + at) for kernel in "ab" for at in range(10)]
+    assert report(tmp_path, rows).answer == (
+        "a and b solve the same 10 of 10 submissions; "
+        "on the 10 submissions that all of them solve noise does not tell which costs least."
+    )
+
+
+def test_which_kernel_costs_least_is_said_where_a_paired_test_tells(tmp_path: Path) -> None:
+    rows = [run(kernel, f"w{at}", (100 if kernel == "b" else 110) + at) for kernel in "ab" for at in range(6)]
+    assert report(tmp_path, rows).answer.endswith("all of them solve b costs least.")
+    # Six of one sign have p 1/32, five 1/16.
+    assert "noise does not tell" in report(tmp_path / "few", rows[:5] + rows[6:11]).answer
+    # Least in sum through one submission only.
+    rows = [run("a", f"w{at}", 100) for at in range(6)] + [run("b", f"w{at}", 101 if at else 10) for at in range(6)]
+    assert "noise does not tell" in report(tmp_path / "one", rows).answer
+
+
+def test_nobody_solves_most_where_nothing_was_solved(tmp_path: Path) -> None:
+    rows = [stopped(k, f"w{n}", 1000, "time_limit", time_limit_ns=1000 * MS) for k in "ab" for n in range(3)]
+    assert report(tmp_path, rows).answer == "no kernel solved any of 3 submissions."
+
+
+def test_as_many_is_not_the_same(tmp_path: Path) -> None:
+    rows = [run("a", "x"), stopped("b", "x", 1, "crashed"), stopped("a", "y", 1, "crashed"), run("b", "y")]
+    assert report(tmp_path, rows).answer == "a and b solve as many, not the same: 1 of 2 submissions."

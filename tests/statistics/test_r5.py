@@ -132,6 +132,29 @@ class TestSimulated:
         assert [step.index for step in found.steps] == [30, 60]
         assert [step.ratio > 1 for step in found.steps] == [True, False]
 
+    @pytest.mark.parametrize(("n", "start", "end"), [(40, 15, 28), (60, 20, 32), (100, 40, 60)])
+    def test_a_short_step_in_the_middle_that_recovered_is_listed_with_both_its_ends(
+        self, n: int, start: int, end: int
+    ) -> None:
+        """Pettitt's statistic has no good single split there."""
+        for seed in range(5):
+            costs = np.exp(np.random.default_rng(seed).normal(0, 0.005, n))
+            costs[start:end] *= 2
+            found = history(costs, 0.02, block=1, seed=seed)
+            # Ranks place an end, and they know no distance: it may stand a point or two off.
+            assert [step.index for step in found.steps] == pytest.approx([start, end], abs=2)
+            assert [step.ratio for step in found.steps] == pytest.approx([2, 0.5], rel=0.02)
+
+    def test_a_bump_in_a_long_series_is_found_on_the_coarser_grid(self) -> None:
+        costs = np.exp(np.random.default_rng(27).normal(0, 0.01, 1200))
+        costs[590:610] *= 1.5
+        assert [step.index for step in history(costs, 0.02, block=1).steps] == pytest.approx([590, 610], abs=3)
+
+    def test_two_odd_points_in_the_middle_are_no_bump(self) -> None:
+        costs = np.exp(np.random.default_rng(28).normal(0, 0.01, 60))
+        costs[30:32] *= 3
+        assert history(costs, 0.02).steps == ()
+
     def test_the_interval_of_a_step_covers_its_ratio(self) -> None:
         random = np.random.default_rng(24)
         hits = found = 0
