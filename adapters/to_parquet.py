@@ -9,7 +9,13 @@ from typing import IO
 from proofcost.harness.columns import NAMES, Row
 
 HELP = "one Parquet file with all columns"
-MAPS = (("every column", "the column of that name", "as it is; `events` is left out with --pseudonymise"),)
+MAPS = (
+    (
+        "every column",
+        "the column of that name",
+        "as it is; no `events` with --pseudonymise, where labels' names stay, and kernels' but for command lines",
+    ),
+)
 _BATCH = 20_000
 
 

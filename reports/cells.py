@@ -10,7 +10,7 @@ call's leavings. A figure that is more or less than its name says (`weak`) is no
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -39,6 +39,8 @@ __all__ = [
 EXACT_MOST = 50_000_000
 """Figures (runs times metrics) that are kept one by one, 8 bytes each; of more, how many lie in each bin."""
 
+LONGEST_SHOWN = 32
+"""Characters of a value in a message. A host class has 25, and --where takes whole values only."""
 UNKNOWN = "?"
 """In a key: the records do not tell. Taken for one and the same, and to be said."""
 
@@ -175,12 +177,19 @@ def merged(cells: Sequence[Cell]) -> Cell:
     return made
 
 
+def told_apart(values: Iterable[str]) -> list[str]:
+    """Values as a message shows them, sorted: digests by their beginning, unless two of them then look the same."""
+    whole = sorted({value or "unknown" for value in values})
+    cut = [value if len(value) <= LONGEST_SHOWN else f"{value[:16]}..." for value in whole]
+    return cut if len(set(cut)) == len(whole) else whole
+
+
 def refuse_unlike(cells: Sequence[Cell], pool: Sequence[str] = ()) -> None:
     """Raise UnlikeError if these cells, of one case, differ in a guarded column that is not in `pool`."""
     for name in dict.fromkeys(name for cell in cells for name in cell.guarded):
         values = {value for cell in cells for value in cell.guarded.get(name, ())}
         if len(values) > 1 and name not in pool:
-            shown = ", ".join(sorted(value[:16] or "unknown" for value in values)[:5])
+            shown = ", ".join(told_apart(values)[:5])
             raise UnlikeError(
                 f"{' of '.join(cells[0].key)}: the runs differ in {name} ({shown}); choose with --where {name}=VALUE, "
                 f"or compare all the same with --pool {name}"

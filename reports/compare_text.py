@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from proofcost.reports.cells import UNKNOWN
+from proofcost.reports.cells import UNKNOWN, told_apart
 from proofcost.reports.compare import Case, Compared, Report
 from proofcost.reports.inert import inert
 from proofcost.reports.lost import ends_text
@@ -116,7 +116,7 @@ def notes(report: Report) -> list[str]:
         if ends:
             made.append(f"runs of {name}, in cases of both sides: {ends_text(ends)}")
     for column, values in report.pooled.items():
-        shown = ", ".join(sorted(value[:16] or "unknown" for value in values)[:5])
+        shown = ", ".join(told_apart(values)[:5])
         made.append(f"put together though they differ in {column}: {shown}")
     if report.cold:
         made.append(

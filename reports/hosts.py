@@ -27,6 +27,8 @@ from proofcost.reports.statistics.interaction import Interaction, InteractionFin
 from proofcost.reports.units import plural
 
 LEAD = 20
+COUNTED = ("instructions", "callgrind")
+"""Groups of figures that do not follow a host's speed."""
 CLASSES_MOST = 8
 """Host classes that are set against each other pair by pair."""
 ROWS_MOST = 5000
@@ -129,7 +131,15 @@ def _answer(classes: Sequence[str], done: Sequence[tuple[Costs, list[Group]]]) -
     several = [(costs, connected) for costs, connected in done if len(set(costs.hosts)) > 1]
     if not several:
         return f"Not comparable: {', '.join(classes)} have no figure in common."
-    costs, connected = several[0]
+    said = [_figure_said(*several[0])]
+    # Beside a time what it was made of: alone, instructions would call unlike hosts alike.
+    said += [_figure_said(*one) for one in several[1:] if one[0].figure.group in COUNTED][:1]
+    if several[0][0].figure.group in COUNTED:
+        said.append("No time was measured on both: what hosts cost in time this does not tell.")
+    return " ".join(said)
+
+
+def _figure_said(costs: Costs, connected: Sequence[Group]) -> str:
     if len(connected) > 1:
         told = "; ".join(", ".join(group.hosts) for group in connected)
         return (

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from proofcost.reports.asked import Asked, ReportError
-from proofcost.reports.cells import UNKNOWN, Cell, UnlikeError, held, read
+from proofcost.reports.cells import UNKNOWN, Cell, UnlikeError, held, read, told_apart
 from proofcost.reports.cold_warm import CACHE, costs_of_warm
 from proofcost.reports.declarations import said_of
 from proofcost.reports.document import Bound, Column, Document, Entry, Missing, Picture, Section, Table
@@ -166,7 +166,7 @@ def _refuse(cells: Sequence[Cell], pool: Sequence[str]) -> None:
 
 
 def _unlike(what: str, name: str, values: set[str]) -> str:
-    shown = ", ".join(sorted(value[:16] or "unknown" for value in values)[:5])
+    shown = ", ".join(told_apart(values)[:5])
     return (
         f"{what} differ in {name} ({shown}); choose with --where {name}=VALUE, or put them together all the same with "
         f"--pool {name}"

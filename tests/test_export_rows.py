@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,16 @@ from hypothesis import strategies as st
 
 import proofcost
 from proofcost import export, importing
-from proofcost.adapters import foreign, to_arena, to_csv, to_openmetrics, to_parquet, to_pytest_benchmark, to_radar
+from proofcost.adapters import (
+    foreign,
+    formats,
+    to_arena,
+    to_csv,
+    to_openmetrics,
+    to_parquet,
+    to_pytest_benchmark,
+    to_radar,
+)
 from proofcost.harness.columns import NAMES, Row
 from proofcost.pseudonyms import CHOSEN, pseudonym, pseudonymised
 from proofcost.reports import parquet
@@ -191,7 +201,17 @@ def test_pseudonyms_hide_what_people_chose_and_join_what_is_the_same() -> None:
     assert rows[0]["subject"] != next(pseudonymised(ROWS, other))["subject"]
     assert pseudonym(key, "subject", "x") != pseudonym(key, "module", "x"), "not to be matched across columns"
     assert rows[0]["kernel"] == "nanoda"
+    assert re.fullmatch("[0-9a-f]{16}", rows[4]["kernel"]), "no plain name"
     assert set(CHOSEN) <= set(NAMES)
+
+
+@pytest.mark.parametrize("source", ["hyperfine", "gnu-time"])
+@pytest.mark.parametrize("line", ["check --token s3cret /home/alice/x", "s3cret"])
+def test_a_command_line_is_no_kernel_s_name(source: str, line: str) -> None:
+    (row,) = pseudonymised([{**BASE, "source": source, "kernel": line, "kernel_version": "for s3cret"}], b"k" * 16)
+    assert "s3cret" not in json.dumps(row)
+    assert row["kernel"] == pseudonym(b"k" * 16, "kernel", line)
+    assert source in formats.names()
 
 
 def test_the_command(tmp_path: Path) -> None:

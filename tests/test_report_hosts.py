@@ -61,6 +61,17 @@ def test_noise_free_factors_come_back_exactly(tmp_path: Path) -> None:
     assert made.answer.startswith(f"wall: {B} 1.250 times {A}, {C} 0.500 times {A}")
 
 
+def test_time_leads_and_instructions_stand_beside_it(tmp_path: Path) -> None:
+    rows = [row for at in range(6) for row in (
+        *on(A, f"w{at}", [100] * 3, instructions_u=10**9), *on(B, f"w{at}", [130] * 3, instructions_u=10**9)
+    )]  # fmt: skip
+    answer = report(tmp_path, rows).answer
+    assert answer.startswith(f"wall: {B} 1.300 times {A}")
+    assert f"instructions: {B} 1.000 times {A}" in answer
+    counted = [{name: value for name, value in row.items() if name != "wall_program"} for row in rows]
+    assert "No time was measured on both" in report(tmp_path / "counted", counted).answer
+
+
 def test_a_prediction_has_an_interval_that_holds_a_run_there(tmp_path: Path) -> None:
     rows = []
     for work in range(12):

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from proofcost.harness.columns import Row
 from proofcost.reports import parquet
 from proofcost.reports.asked import ReportError, ask
-from proofcost.reports.cells import UnlikeError
+from proofcost.reports.cells import UnlikeError, told_apart
 from proofcost.reports.document import Bound, Document, Entry, Estimate, Missing, Table
 from proofcost.reports.kernels import make
 
@@ -329,3 +329,14 @@ def test_nobody_solves_most_where_nothing_was_solved(tmp_path: Path) -> None:
 def test_as_many_is_not_the_same(tmp_path: Path) -> None:
     rows = [run("a", "x"), stopped("b", "x", 1, "crashed"), stopped("a", "y", 1, "crashed"), run("b", "y")]
     assert report(tmp_path, rows).answer == "a and b solve as many, not the same: 1 of 2 submissions."
+
+
+def test_values_that_a_cut_would_make_alike_are_shown_whole(tmp_path: Path) -> None:
+    one, other = "abcd" * 4 + "-01111111", "abcd" * 4 + "-11111111"
+    with pytest.raises(UnlikeError, match=rf"\({one}, {other}\)"):
+        report(tmp_path, [run("a", "x", host_class=one), run("b", "x", host_class=other)])
+
+
+def test_long_values_are_cut_unless_that_makes_them_alike() -> None:
+    assert told_apart({"a" * 64, "b" * 64, ""}) == ["a" * 16 + "...", "b" * 16 + "...", "unknown"]
+    assert told_apart({"a" * 64, "a" * 63 + "b"}) == ["a" * 64, "a" * 63 + "b"]
