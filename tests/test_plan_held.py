@@ -109,3 +109,41 @@ def test_a_name_that_is_no_utf_8_is_shown_as_its_byte(capsys: pytest.CaptureFixt
     assert main(["plan", "nowhere\udcff.toml"]) == 2
     assert r"nowhere\xff.toml: cannot be read" in capsys.readouterr().err
     assert command("nowhere\udcff.toml").stderr.startswith(r"proofcost: plan: nowhere\xff.toml: ")
+
+
+class TestLargeBatches:
+    GIVEN = ("host.size=64c/1T", "host.price=1/h", "sandbox.cores=1", "sandbox.disk=1G")
+    WHOLE = (*GIVEN, "fleet.batch=10000000", "fleet.deadline=8h")
+
+    def test_so_many_are_bounded_and_said_to_be(self, tmp_path: Path) -> None:
+        """10 million verdicts of 10 s on 64 sandboxes a host: 54.3 hosts by the work alone."""
+        folder = store(tmp_path, [{**one, "wall_command": 10 * S} for one in spread(400)])
+        plan = plan_of(folder, *self.WHOLE, alternatives=True)
+        assert plan.batch is not None
+        assert (plan.batch.simulated, plan.batch.at_least, plan.batch.hosts) == (False, 55, 55)
+        assert plan.batch.bound_s == pytest.approx(1e8 / 64 / 55)
+        assert plan.batch.bound_s <= plan.batch.makespan_s.value <= plan.batch.bound_s + 10
+        assert "with 55 hosts 10000000 verdicts are done within 8 h (by bounds: so many" in page.answer(plan)
+        assert "an hour: at most " in page.answer(plan)
+        assert plan.alternatives is not None
+        assert all(one.at_most for one in plan.alternatives.outcomes)
+
+    def test_bounds_and_simulation_agree(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        from proofcost.reports.plan import fleet as module
+
+        folder = store(tmp_path, spread(400))
+        simulated = plan_of(folder, *self.GIVEN, "fleet.batch=9000", "fleet.deadline=5m").batch
+        monkeypatch.setattr(module, "MOST_PLACED", 0)
+        bounded = plan_of(folder, *self.GIVEN, "fleet.batch=9000", "fleet.deadline=5m").batch
+        assert simulated is not None
+        assert bounded is not None
+        assert (simulated.simulated, bounded.simulated) == (True, False)
+        assert simulated.hosts == bounded.hosts == 3
+        assert bounded.makespan_s.value == pytest.approx(simulated.makespan_s.value, rel=0.03)
+        assert simulated.makespan_s.value <= bounded.makespan_s.value
+
+    def test_hosts_that_do_not_suffice_are_told_so(self, tmp_path: Path) -> None:
+        plan = plan_of(store(tmp_path, spread(400)), *self.WHOLE, "fleet.hosts=5")
+        assert "with 5 hosts it is not sure that 10000000 verdicts are done" in page.answer(plan)
+        with pytest.raises(PlanError, match="need more than 5 hosts, which do about"):
+            plan_of(tmp_path, *self.WHOLE, "fleet.hosts_most=5")

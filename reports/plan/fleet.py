@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,9 +16,22 @@ from proofcost.reports.plan.jobs import Verdicts
 from proofcost.reports.statistics import arrivals
 from proofcost.reports.statistics.alarm_rate import share_interval
 from proofcost.reports.statistics.fleet import Fleet
-from proofcost.reports.statistics.fleet_size import FleetEstimate, Mean, estimate_fleet, hosts_for_wait, mean_of
+from proofcost.reports.statistics.fleet_size import (
+    REPLICATIONS,
+    FleetEstimate,
+    Mean,
+    estimate_fleet,
+    hosts_for_wait,
+    mean_of,
+)
 from proofcost.reports.statistics.jobs import Jobs, draw_jobs
-from proofcost.reports.statistics.packing import batch_bound, batch_makespan, hosts_for_deadline
+from proofcost.reports.statistics.packing import (
+    batch_bound,
+    batch_makespan,
+    hosts_for_deadline,
+    longest_first_bounds,
+    machines_for,
+)
 from proofcost.reports.statistics.queueing import OverloadedError, mmc
 from proofcost.reports.statistics.sample import Floats
 
@@ -33,6 +46,8 @@ LEAST_VERDICTS = 20
 """Fewer records give no fleet."""
 KEEPS = 0.95
 """Share of batches that a number of hosts must finish by the deadline."""
+MOST_PLACED = 1_000_000
+"""Verdicts of all replications of a batch that are placed one by one, in about a second; of more there are bounds."""
 HOUR_S, DAY_S = arrivals.HOUR_S, arrivals.DAY_S
 
 MOST_OF_A_MONTH = 1_000_000
@@ -156,6 +171,8 @@ class BatchPlan:
     """Share of replications that were done by the deadline, and its interval."""
     replications: int
     cost_per_1000: float | None
+    simulated: bool = True
+    """Else too large a batch to be placed job by job: makespan and cost are upper bounds, the share a lower one."""
 
 
 def pool(plan: HostPlan, work: Service) -> Jobs:
@@ -318,6 +335,9 @@ def plan_batch(asked: Asked, load: Load, plan: HostPlan, work: Service) -> Batch
             "time limit below it (sandbox.time)"
         )
 
+    if load.batch * load.replications > MOST_PLACED:
+        return _batch_by_bounds(asked, load, plan, records, load.batch, load.deadline_s)
+
     def batch(at: int) -> Jobs:
         random = np.random.default_rng([asked.seed, at])
         return draw_jobs(records, np.zeros(load.batch or 0), random)
@@ -326,12 +346,7 @@ def plan_batch(asked: Asked, load: Load, plan: HostPlan, work: Service) -> Batch
     first = hosts_for_deadline(batch(0), fleet, load.deadline_s, load.hosts_most)
     hosts = load.hosts or (first.hosts if first else None)
     if hosts is None:
-        one = batch_bound(batch(0), replace(fleet, hosts=1))
-        most = int((load.batch or 0) * load.hosts_most * load.deadline_s / one)
-        raise ImpossibleError(
-            f"{how}: {load.batch} verdicts by {load.deadline_s:g} s need more than {load.hosts_most} hosts, which do "
-            f"about {most}; give more hosts (fleet.hosts_most) or more time"
-        )
+        raise _too_many(asked, load, plan, records)
     while True:
         spans = [batch_makespan(batch(at), replace(fleet, hosts=hosts)) for at in range(load.replications)]
         kept = sum(span <= load.deadline_s for span in spans)
@@ -339,9 +354,7 @@ def plan_batch(asked: Asked, load: Load, plan: HostPlan, work: Service) -> Batch
             break
         hosts += 1
     mean = mean_of(spans)
-    cost = None
-    if plan.host.price is not None and plan.solved:
-        cost = hosts * mean.value / HOUR_S * plan.host.price.per_hour / ((load.batch or 0) * plan.solved) * 1000
+    cost = _batch_cost(plan, hosts, mean.value, load.batch)
     low, high = share_interval(kept, len(spans))
     bound = float(np.mean([batch_bound(batch(at), replace(fleet, hosts=hosts)) for at in range(load.replications)]))
     return BatchPlan(
@@ -355,6 +368,58 @@ def plan_batch(asked: Asked, load: Load, plan: HostPlan, work: Service) -> Batch
         high,
         len(spans),
         cost,
+    )
+
+
+def _batch_cost(plan: HostPlan, hosts: int, makespan_s: float, batch: int) -> float | None:
+    if plan.host.price is None or not plan.solved:
+        return None
+    return hosts * makespan_s / HOUR_S * plan.host.price.per_hour / (batch * plan.solved) * 1000
+
+
+def _too_many(asked: Asked, load: Load, plan: HostPlan, records: Jobs) -> ImpossibleError:
+    how = asked.said.get("fleet.deadline", "fleet.deadline")
+    assert load.deadline_s is not None
+    most = int(load.hosts_most * plan.count * load.deadline_s / float(records.service_s.mean()))
+    return ImpossibleError(
+        f"{how}: {load.batch} verdicts by {load.deadline_s:g} s need more than {load.hosts_most} hosts, which do "
+        f"about {most}; give more hosts (fleet.hosts_most) or more time"
+    )
+
+
+def _batch_by_bounds(
+    asked: Asked, load: Load, plan: HostPlan, records: Jobs, batch: int, deadline_s: float
+) -> BatchPlan:
+    """Of so many verdicts how often each record is drawn is drawn at once, and bounds stand in for the schedule."""
+    times, n = records.service_s, records.count
+
+    def draws() -> Iterator[Floats]:
+        for at in range(REPLICATIONS):
+            random = np.random.default_rng([asked.seed, at])
+            yield random.multinomial(batch, np.full(n, 1 / n)).astype(float)
+
+    needed, works = zip(*((machines_for(times, one, deadline_s), float(times @ one)) for one in draws()), strict=True)
+    at_least = max(1, math.ceil(min(works) / (deadline_s * plan.count)))
+    if load.hosts is None and at_least > load.hosts_most:
+        raise _too_many(asked, load, plan, records)
+    enough = math.ceil(sorted(needed)[math.ceil(KEEPS * REPLICATIONS) - 1] / plan.count)
+    hosts = load.hosts or min(enough, load.hosts_most)
+    lows, highs = zip(*(longest_first_bounds(times, one, hosts * plan.count) for one in draws()), strict=True)
+    kept = sum(one <= hosts * plan.count for one in needed)
+    low, high = share_interval(kept, REPLICATIONS)
+    mean = mean_of(highs)
+    return BatchPlan(
+        hosts=hosts,
+        given=load.hosts is not None,
+        at_least=at_least,
+        bound_s=float(np.mean(lows)),
+        makespan_s=mean,
+        kept=kept / REPLICATIONS,
+        kept_low=low,
+        kept_high=high,
+        replications=REPLICATIONS,
+        cost_per_1000=_batch_cost(plan, hosts, mean.value, batch),
+        simulated=False,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from proofcost.reports.document import Bound, Column, Document, Entry, Estimate, Missing, Section, Table
 from proofcost.reports.inert import inert
 from proofcost.reports.plan import drift, words
+from proofcost.reports.plan.fleet import KEEPS
 from proofcost.reports.plan.limits import What
 from proofcost.reports.plan.made import Plan
 from proofcost.reports.plan.page_fleet import fleet_section, what_if_section
@@ -108,10 +109,14 @@ def _fleet(plan: Plan) -> list[str]:
         cost, hosts_count = stream.cost_per_1000, stream.hosts
     elif plan.batch is not None and load is not None:
         batch = plan.batch
-        told = (
-            f"with {plural(batch.hosts, 'host')} {load.batch} verdicts are done within "
-            f"{words.span(load.deadline_s or 0)} in {words.percent(batch.kept)} of simulations"
-        )
+        done = f"{load.batch} verdicts are done within {words.span(load.deadline_s or 0)}"
+        hosts = plural(batch.hosts, "host")
+        if batch.simulated:
+            told = f"with {hosts} {done} in {words.percent(batch.kept)} of simulations"
+        elif batch.kept >= KEEPS:
+            told = f"with {hosts} {done} (by bounds: so many are not simulated)"
+        else:
+            told = f"with {hosts} it is not sure that {done} (by bounds: so many are not simulated)"
         cost, hosts_count = batch.cost_per_1000, batch.hosts
     else:
         if host.cost_per_1000 is None or price is None:
@@ -119,7 +124,8 @@ def _fleet(plan: Plan) -> list[str]:
         return [f"a host that is always busy costs {words.money(host.cost_per_1000, price)} per 1,000 verdicts"]
     if price is not None and cost is not None:
         hourly = words.money(hosts_count * price.per_hour, price)
-        told += f", for {hourly} an hour: {words.money(cost, price)} per 1,000 verdicts"
+        most = "at most " if plan.batch is not None and not plan.batch.simulated else ""
+        told += f", for {hourly} an hour: {most}{words.money(cost, price)} per 1,000 verdicts"
     return [told]
 
 

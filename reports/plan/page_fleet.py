@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from proofcost.reports.document import Column, Entry, Estimate, Missing, Picture, Section, Table
+from proofcost.reports.document import Bound, Column, Entry, Estimate, Missing, Picture, Section, Table
 from proofcost.reports.plan import words
 from proofcost.reports.plan.fleet import BatchPlan, StreamPlan, month
 from proofcost.reports.statistics.fleet_size import FleetEstimate, Mean
@@ -20,6 +20,11 @@ UNSETTLED = (
     "So busy, or so large, a fleet does not settle within the longest simulation: its waits are lower bounds, and the "
     "number of hosts is the formula's, of a steady state."
 )
+BY_BOUNDS = (
+    "So large a batch is not placed verdict by verdict: all is done no later than a bound of its schedule (each starts "
+    "no later than the mean of what was placed before it), and the hosts are the fewest whose bound keeps to the "
+    "deadline."
+)
 
 
 def fleet_section(plan: Plan) -> Section:
@@ -31,6 +36,17 @@ def fleet_section(plan: Plan) -> Section:
 
 def _mean(found: Mean, confidence: float, scale: float = 1.0) -> Entry:
     return Estimate(found.value * scale, max(0.0, found.low * scale), found.high * scale, confidence)
+
+
+def _taken(found: Mean, at_most: bool) -> Entry:
+    """s, in the mean; or what that is surely no longer than."""
+    return Bound(found.high * 1e9, at_least=False) if at_most else _mean(found, 0.95, 1e9)
+
+
+def _batch_cost(plan: Plan, cost: float | None, at_most: bool) -> Entry:
+    if cost is None:
+        return _no_price(plan)
+    return Bound(cost, at_least=False) if at_most else cost
 
 
 def _no_price(plan: Plan) -> Entry:
@@ -97,18 +113,22 @@ def _batch(plan: Plan, found: BatchPlan) -> Section:
         Column("per_hour", "price an hour", "money"),
         Column("cost_per_1000", "cost per 1,000", "money", "plan_cost"),
     )
+    kept: Entry = Bound(found.kept_low)
+    if found.simulated:
+        kept = Estimate(found.kept, found.kept_low, found.kept_high, 0.95)
     row = (
         found.hosts,
-        _mean(found.makespan_s, 0.95, 1e9),
+        _taken(found.makespan_s, not found.simulated),
         found.bound_s * 1e9,
-        Estimate(found.kept, found.kept_low, found.kept_high, 0.95),
+        kept,
         found.at_least,
         _no_price(plan) if price is None else found.hosts * price.per_hour,
-        _no_price(plan) if found.cost_per_1000 is None else found.cost_per_1000,
+        _batch_cost(plan, found.cost_per_1000, not found.simulated),
     )
     text = (
         f"{load.batch} verdicts by {words.span(load.deadline_s or 0)}, the longest first; {found.replications} batches "
         "drawn from the records.",
+        *([] if found.simulated else [BY_BOUNDS]),
     )
     return Section("Hosts", (Table("fleet", "The fleet", columns, (row,)),), text)
 
@@ -170,9 +190,9 @@ def what_if_section(plan: Plan) -> Section:
                 one.name,
                 one.hosts,
                 one.sandboxes,
-                _mean(one.wait, 0.95, 1e9),
+                _taken(one.wait, one.at_most),
                 _no_price(plan) if one.per_hour is None else one.per_hour,
-                _no_price(plan) if one.cost_per_1000 is None else one.cost_per_1000,
+                _batch_cost(plan, one.cost_per_1000, one.at_most),
                 one.solved,
                 one.said,
             )
@@ -192,13 +212,14 @@ def _as_planned(plan: Plan) -> tuple[Entry, ...]:
     found = plan.stream or plan.batch
     assert found is not None
     wait = found.estimate.wait_quantile_s if isinstance(found, StreamPlan) else found.makespan_s
+    at_most = isinstance(found, BatchPlan) and not found.simulated
     return (
         "as planned",
         found.hosts,
         host.count,
-        _mean(wait, 0.95, 1e9),
+        _taken(wait, at_most),
         _no_price(plan) if price is None else found.hosts * price.per_hour,
-        _no_price(plan) if found.cost_per_1000 is None else found.cost_per_1000,
+        _batch_cost(plan, found.cost_per_1000, at_most),
         host.solved,
         "",
     )

@@ -13,7 +13,7 @@ from proofcost.reports.plan import words
 from proofcost.reports.plan.amounts import Size
 from proofcost.reports.plan.asked import Alternative, Asked
 from proofcost.reports.plan.evidence import ImpossibleError, PlanError
-from proofcost.reports.plan.fleet import NotEnoughError, plan_batch, plan_stream
+from proofcost.reports.plan.fleet import KEEPS, NotEnoughError, plan_batch, plan_stream
 from proofcost.reports.plan.host import HostPlan, Service, given, plan_host, service
 from proofcost.reports.plan.jobs import Unit, Verdicts
 from proofcost.reports.plan.limits import Choice, What, choice
@@ -52,6 +52,8 @@ class Outcome:
     why_not: str | None = None
     impossible: bool = False
     """No number of hosts does it; else what `why_not` says is not known."""
+    at_most: bool = False
+    """`wait` and `cost_per_1000` are upper bounds: too large a batch to be simulated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +135,15 @@ def _run(
     load = asked.load
     assert load is not None
     price = host.host.price
+    at_most = False
     if load.batch is not None:
         batch = plan_batch(asked, load, host, work)
-        if batch.kept < 1:
+        at_most = not batch.simulated
+        if at_most:
+            said.append("by bounds: too large to simulate")
+            if batch.kept < KEEPS:
+                said.append("not sure by the deadline")
+        elif batch.kept < 1:
             said.append(f"by the deadline in {batch.kept:.0%} of simulations")
         hosts, wait, cost = batch.hosts, batch.makespan_s, batch.cost_per_1000
     else:
@@ -154,6 +162,7 @@ def _run(
         cost,
         host.solved,
         "; ".join(said),
+        at_most=at_most,
     )
 
 

@@ -28,6 +28,41 @@ def longest_first(times: Numbers, machines: int) -> float:
     return max(free)
 
 
+def _in_front(times: Floats, counts: Floats) -> tuple[Floats, Floats, Floats]:
+    """(times, jobs up to and with the last of each, work before that last one), the longest first."""
+    there = counts > 0
+    order = np.argsort(-times[there], kind="stable")
+    t, c = times[there][order], counts[there][order]
+    return t, np.cumsum(c), np.cumsum(t * c) - t
+
+
+def longest_first_bounds(times: Floats, counts: Floats, machines: int) -> tuple[float, float]:
+    """(no schedule is shorter, `longest_first` takes no longer) for `counts` jobs of each of `times`, in their unit.
+
+    A job starts on the machine that is free first, so no later than the mean of what was placed before it (Graham); the
+    first ones, one for each machine, at once. For batches too large to be placed job by job.
+    """
+    m = whole(machines, "machines")
+    t, upto, before = _in_front(times, counts)
+    if t.size == 0:
+        return 0.0, 0.0
+    ends = t + np.where(upto <= m, 0.0, before / m)
+    return max(float(t[0]), float(before[-1] + t[-1]) / m), float(ends.max())
+
+
+def machines_for(times: Floats, counts: Floats, deadline: float) -> int:
+    """Fewest machines whose upper bound of `longest_first_bounds` keeps to `deadline`. Raises BadSampleError for a job
+    that is longer."""
+    t, upto, before = _in_front(times, counts)
+    if t.size == 0:
+        return 1
+    if t[0] > deadline:
+        raise BadSampleError(f"times: {t[0]:g} is longer than the deadline, {deadline:g}")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        waiting = np.where(t < deadline, np.ceil(before / (deadline - t)), np.inf)
+    return max(1, int(np.minimum(upto, waiting).max()))
+
+
 def least_makespan(times: Numbers, machines: int) -> float:
     """Optimal, for at most 40 jobs; 0 for none. Raises BadSampleError for more, or if the solver gives up."""
     from scipy.optimize import Bounds, LinearConstraint, milp
@@ -72,10 +107,22 @@ def batch_bound(jobs: Jobs, fleet: Fleet) -> float:
     return max(float(jobs.service_s.max()), _work_of_one_host(jobs, fleet) / fleet.hosts)
 
 
+def _alike(jobs: Jobs, fleet: Fleet) -> int:
+    """How many of these one host takes, where each needs the same of memory and of cores; else 0."""
+    memory, cores = float(jobs.memory_bytes[0]), float(jobs.cores[0])
+    if (jobs.memory_bytes != memory).any() or (jobs.cores != cores).any():
+        return 0
+    room = [has / need for has, need in ((fleet.memory_bytes, memory), (fleet.cores, cores)) if need > 0]
+    return min(fleet.sandboxes, *(int(one * (1 + 1e-9)) for one in room)) if room else fleet.sandboxes
+
+
 def batch_makespan(jobs: Jobs, fleet: Fleet) -> float:
     """s until all of a batch is done, the longest first, whoever fits next going first (arrivals are not looked at)."""
     if jobs.count == 0:
         return 0.0
+    slots = _alike(jobs, fleet)
+    if slots:
+        return longest_first(jobs.service_s, fleet.hosts * slots)
     order = np.argsort(-jobs.service_s, kind="stable")
     batch = Jobs(np.zeros(jobs.count), jobs.service_s[order], jobs.memory_bytes[order], jobs.cores[order])
     return float(simulate(batch, fleet).end_s.max())

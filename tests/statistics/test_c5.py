@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proofcost.reports.statistics.fleet import Fleet
+from proofcost.reports.statistics.fleet import Fleet, simulate
 from proofcost.reports.statistics.jobs import Jobs, jobs
 from proofcost.reports.statistics.packing import (
     batch_bound,
@@ -20,6 +21,8 @@ from proofcost.reports.statistics.packing import (
     least_hosts_exact,
     least_makespan,
     longest_first,
+    longest_first_bounds,
+    machines_for,
 )
 from proofcost.reports.statistics.sample import BadSampleError
 
@@ -37,6 +40,47 @@ def test_grahams_worst_case() -> None:
     assert least_makespan(GRAHAM, 3) == pytest.approx(9)
     assert batch_makespan(one_each([float(t) for t in GRAHAM]), Fleet(3, 1, 1, 1)) == 11
     assert batch_bound(one_each([float(t) for t in GRAHAM]), Fleet(3, 1, 1, 1)) == 9
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 5)), min_size=1, max_size=6), st.integers(1, 7))
+def test_bounds_hold_the_schedule_between_them(work: list[tuple[int, int]], machines: int) -> None:
+    lengths, counts = (np.array(column, dtype=float) for column in zip(*work, strict=True))
+    placed = [float(t) for t, c in work for _ in range(c)]
+    low, high = longest_first_bounds(lengths, counts, machines)
+    if not placed:
+        assert (low, high) == (0, 0)
+        return
+    assert low <= longest_first(placed, machines) + 1e-9
+    assert longest_first(placed, machines) <= high + 1e-9
+    deadline = 1.5 * max(placed)
+    wanted = machines_for(lengths, counts, deadline)
+    assert longest_first_bounds(lengths, counts, wanted)[1] <= deadline + 1e-9
+    assert wanted == 1 or longest_first_bounds(lengths, counts, wanted - 1)[1] > deadline - 1e-9
+
+
+def test_bounds_by_hand() -> None:
+    """Six of 4 s and three of 2 s on 3 machines: 10 s of work each; the last of 4 s starts by 20/3, the last of 2 s by
+    28/3."""
+    low, high = longest_first_bounds(np.array([2.0, 4.0]), np.array([3.0, 6.0]), 3)
+    assert low == 10
+    assert high == pytest.approx(28 / 3 + 2)
+    assert machines_for(np.array([2.0, 4.0]), np.array([3.0, 6.0]), 12) == 3
+    assert machines_for(np.array([2.0, 4.0]), np.array([3.0, 6.0]), 4) == 9, "one each"
+    with pytest.raises(BadSampleError, match="longer than the deadline"):
+        machines_for(np.array([2.0]), np.array([1.0]), 1)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=30), st.integers(1, 4), st.integers(1, 5), st.integers(1, 5))
+def test_a_batch_of_like_needs_takes_as_long_as_the_simulation_says(
+    work: list[int], hosts: int, memory: int, sandboxes: int
+) -> None:
+    same = Jobs(np.zeros(len(work)), np.array(work, float), np.full(len(work), 1 / memory), np.full(len(work), 1 / 3))
+    order = np.argsort(-same.service_s, kind="stable")
+    fleet = Fleet(hosts, 1 + 1e-9, 1, sandboxes)
+    done = simulate(replace(same, service_s=same.service_s[order]), fleet)
+    assert batch_makespan(same, fleet) == pytest.approx(done.end_s.max())
 
 
 times = st.lists(st.integers(1, 9), min_size=1, max_size=7)
