@@ -147,3 +147,68 @@ class TestLargeBatches:
         assert "with 5 hosts it is not sure that 10000000 verdicts are done" in page.answer(plan)
         with pytest.raises(PlanError, match="need more than 5 hosts, which do about"):
             plan_of(tmp_path, *self.WHOLE, "fleet.hosts_most=5")
+
+
+class TestGivenLimits:
+    """400 verdicts of 1 to 400 s and 1 to 400 MB."""
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Path:
+        return store(tmp_path, [row(n, wall_command=n * S, memory_peak_tree=n * 10**6) for n in range(1, 401)])
+
+    @pytest.mark.parametrize(
+        ("given", "said"),
+        [
+            ("sandbox.time=1ms", "1.00 ms of time stops every verdict: the least that any of 400 took is 1.00 s"),
+            ("sandbox.memory=999K", "999 kB of memory stops every verdict: the least that any of 400 took is 1.00 MB"),
+            ("sandbox.size=1c/1K", "1.00 kB of memory stops every verdict"),
+        ],
+    )
+    def test_one_that_stops_all_is_refused(self, given: str, said: str, folder: Path) -> None:
+        with pytest.raises(PlanError, match=f"^{given}: {said}"):
+            plan_of(folder, given)
+
+    def test_one_that_stops_many_leads_with_it(self, folder: Path) -> None:
+        """300 s stop a quarter, 200 MB a half, which is in part the same."""
+        said = page.answer(plan_of(folder, "sandbox.time=300s", "sandbox.memory=200M"))
+        lead = (
+            "As given, 50 % of verdicts would be stopped (50 % by memory, where 1 % may be; 25 % by time, where 1 % may"
+        )
+        assert said.startswith(lead), said
+
+    def test_one_within_its_target_does_not(self, folder: Path) -> None:
+        assert page.answer(plan_of(folder, "sandbox.time=396s", "sandbox.memory=400M")).startswith("Give a sandbox")
+
+    def test_an_alternative_that_stops_all_is_none(self, tmp_path: Path) -> None:
+        text = tmp_path / "p.toml"
+        text.write_text("[[alternative]]\nname = 'a wink'\ntime = '1ms'\n")
+        from planning import data_of
+
+        from proofcost.reports.plan import made
+        from proofcost.reports.where import parse
+
+        given = [(one, *one.partition("=")[::2]) for one in ("host.size=8c/64G", "fleet.rate=100/h")]
+        plan = made.make(data_of(store(tmp_path / "s", spread(400))), parse([]), read(str(text), given))
+        assert plan.alternatives is not None
+        wink = next(one for one in plan.alternatives.outcomes if one.name == "a wink")
+        assert wink.impossible
+        assert "stops every verdict" in (wink.why_not or "")
+
+
+class TestManySandboxes:
+    def test_peaks_are_not_added_up_where_cores_bind_anyway(self, tmp_path: Path) -> None:
+        plan = plan_of(store(tmp_path, spread(400)), "host.size=4c/900T", "sandbox.cores=1", "host.overcommit=0.1%")
+        assert plan.host is not None
+        assert (plan.host.count, plan.host.overcommit) == (4, None)
+        assert "more than cores can take" in plan.host.no_overcommit
+
+    def test_nor_beyond_1024_which_is_said(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        from proofcost.reports.plan import host
+
+        monkeypatch.setattr(host, "MOST_ADDED", 8)
+        folder = store(tmp_path, spread(400))
+        plan = plan_of(folder, "host.size=20c/90G", "sandbox.cores=1")
+        assert plan.host is not None
+        assert (plan.host.overcommit, plan.host.no_overcommit) == (None, "not added up beyond 8 sandboxes")
+        with pytest.raises(PlanError, match="peaks are added up for 8 sandboxes a host at most"):
+            plan_of(folder, "host.size=20c/90G", "sandbox.cores=1", "host.overcommit=0.1%")

@@ -8,7 +8,7 @@ import numpy as np
 
 from proofcost.reports.plan import words
 from proofcost.reports.plan.asked import Asked, Host, Sandbox
-from proofcost.reports.plan.evidence import PlanError
+from proofcost.reports.plan.evidence import ImpossibleError, PlanError
 from proofcost.reports.plan.jobs import Verdicts
 from proofcost.reports.plan.limits import Choice
 from proofcost.reports.plan.trials import Trials
@@ -19,6 +19,10 @@ from proofcost.reports.units import human
 
 SHOWN_RISK = 0.001
 """Of the peak of sums where no risk was asked for: shown beside the sum of limits, not recommended."""
+
+
+MOST_ADDED = 1024
+"""Sandboxes whose peaks are added up: each takes a hundred thousand draws."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,52 @@ def given(sandbox: Sandbox, verdicts: Verdicts, memory: Choice, time: Choice, di
         else:
             parts.append((what, one.why_not or f"exceeded by at most {words.percent(one.limit.target)} of submissions"))
     return Given(cores, amounts[0], amounts[1], amounts[2], tuple(parts))
+
+
+def refuse_useless(asked: Asked, verdicts: Verdicts) -> None:
+    """Raise ImpossibleError for a limit, as given, below the least that any verdict took: it would stop every one."""
+    for what, amount, seen, size, so_much in (
+        ("memory", asked.sandbox.memory_bytes, verdicts.memory_bytes, "size", words.size),
+        ("time", asked.sandbox.time_ns, verdicts.wall_ns, None, words.span_ns),
+    ):
+        known = seen[np.isfinite(seen)]
+        if amount is None or not known.size or amount >= known.min():
+            continue
+        keys = [f"sandbox.{one}" for one in (what, size) if one]
+        how = next((asked.said[key] for key in keys if key in asked.said), keys[0])
+        raise ImpossibleError(
+            f"{how}: {so_much(amount)} of {what} stops every verdict: the least that any of {known.size} took is "
+            f"{so_much(float(known.min()))}; give more, or none and take what is recommended"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """What limits that were given would do to the verdicts that were seen: shares of those of which it is known."""
+
+    memory: float | None
+    time: float | None
+    """None where no such limit was given, or no verdict tells."""
+    any: float
+
+
+def stopped_by(asked: Sandbox, verdicts: Verdicts) -> Stopped:
+    """Surely: a verdict that was cut short below the limit may or may not have needed more, and does not count."""
+    amounts = (
+        (asked.memory_bytes, verdicts.memory_bytes, verdicts.memory_cut),
+        (asked.time_ns, verdicts.wall_ns, verdicts.late),
+    )
+    over = []
+    for limit, seen, cut in amounts:
+        with np.errstate(invalid="ignore"):
+            over.append(None if limit is None else (seen > limit) | (cut & (seen >= limit)))
+    shares = [
+        None if one is None or not np.isfinite(seen).any() else float(one.sum() / np.isfinite(seen).sum())
+        for one, (_, seen, _) in zip(over, amounts, strict=True)
+    ]
+    together = [one for one in over if one is not None]
+    either = float(np.any(together, axis=0).mean()) if together and verdicts.count else 0.0
+    return Stopped(shares[0], shares[1], either)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +164,8 @@ class HostPlan:
     guaranteed: int
     """Sandboxes whose limits fit together."""
     overcommit: Overcommit | None
-    """By the peak of sums, up to twice what the cores allow; None with too few runs for it, or where nobody asked."""
+    """By the peak of sums, up to twice what the cores allow; None where `no_overcommit` says why, or nobody asked."""
+    no_overcommit: str
     risk: float
     """Of the target of `overcommit`."""
     own_kills: Bounded
@@ -173,17 +224,31 @@ def plan_host(
         caps[Binding.NETWORK] = max(1, int(host.network_per_s // each))
     guaranteed = int(room // sandbox.memory_bytes)
     risk = host.risk or SHOWN_RISK
-    overcommit = None
-    if memory.limit.curve.count >= LEAST_RUNS and (both_ways or host.risk is not None):
-        overcommit = room_for(
-            memory.limit.curve,
-            host.memory_bytes,
-            sandbox.memory_bytes,
-            risk,
-            reserve_bytes=host.reserve_bytes,
-            most=max(2 * caps[Binding.CORES], guaranteed, 1),
-            seed=asked.seed,
-        )
+    overcommit, no_overcommit = None, "fewer than 20 runs"
+    most = max(2 * caps[Binding.CORES], 1)
+    if guaranteed >= most:
+        # Cores bind long before: peaks need not be added up.
+        no_overcommit = "limits alone leave room for more than cores can take"
+    elif memory.limit.curve.count >= LEAST_RUNS and (both_ways or host.risk is not None):
+        too_many = guaranteed >= MOST_ADDED
+        if not too_many:
+            overcommit = room_for(
+                memory.limit.curve,
+                host.memory_bytes,
+                sandbox.memory_bytes,
+                risk,
+                reserve_bytes=host.reserve_bytes,
+                most=min(most, MOST_ADDED),
+                seed=asked.seed,
+            )
+            too_many = overcommit is not None and overcommit.count == MOST_ADDED < most
+        if too_many:
+            overcommit, no_overcommit = None, f"not added up beyond {MOST_ADDED} sandboxes"
+            if host.risk is not None:
+                how = asked.said.get("host.overcommit", "host.overcommit")
+                raise PlanError(
+                    f"{how}: peaks are added up for {MOST_ADDED} sandboxes a host at most; plan for smaller hosts"
+                )
     caps[Binding.MEMORY] = overcommit.count if host.risk is not None and overcommit is not None else guaranteed
     chosen = concurrency(dict(sorted(caps.items(), key=lambda item: list(Binding).index(item[0]))))
     count = max(chosen.count, 1)
@@ -195,6 +260,7 @@ def plan_host(
         concurrency=chosen,
         guaranteed=guaranteed,
         overcommit=overcommit,
+        no_overcommit=no_overcommit,
         risk=risk,
         own_kills=memory.limit.curve.exceedance(sandbox.memory_bytes),
         fit=fit,

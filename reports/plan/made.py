@@ -9,7 +9,7 @@ from proofcost.reports.plan import evidence, jobs
 from proofcost.reports.plan.asked import Asked
 from proofcost.reports.plan.evidence import Evidence
 from proofcost.reports.plan.fleet import BatchPlan, NotEnoughError, StreamPlan, plan_batch, plan_stream
-from proofcost.reports.plan.host import Given, HostPlan, Service, given, plan_host, service
+from proofcost.reports.plan.host import Given, HostPlan, Service, given, plan_host, refuse_useless, service
 from proofcost.reports.plan.jobs import Verdicts
 from proofcost.reports.plan.limits import (
     Bid,
@@ -73,6 +73,7 @@ def make(data: Data, where: Where, asked: Asked, with_alternatives: bool = True)
     """Raises PlanError."""
     found = evidence.gather(data, where, asked)
     verdicts = jobs.verdicts(data)
+    refuse_useless(asked, verdicts)
     targets = asked.limits
     memory = choice(What.MEMORY, verdicts.memory, targets.oom, targets.confidence)
     time = choice(What.TIME, verdicts.wall, targets.timeouts, targets.confidence)

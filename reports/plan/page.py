@@ -8,6 +8,7 @@ from proofcost.reports.document import Bound, Column, Document, Entry, Estimate,
 from proofcost.reports.inert import inert
 from proofcost.reports.plan import drift, words
 from proofcost.reports.plan.fleet import KEEPS
+from proofcost.reports.plan.host import stopped_by
 from proofcost.reports.plan.limits import What
 from proofcost.reports.plan.made import Plan
 from proofcost.reports.plan.page_fleet import fleet_section, what_if_section
@@ -63,6 +64,7 @@ def answer(plan: Plan) -> str:
         parts.append(f"no sandbox fits on the host (for want of {host.concurrency.binding.value})")
     parts += _fleet(plan)
     said = "; ".join(parts) + "." if parts else ""
+    said = f"{_kills(plan)} {said}".strip()
     moved = drifts(plan)
     if moved and said:
         said = f"{said} But costs drift: {words.listed([one.said for one in moved])}: plan from the newest (--since)."
@@ -72,6 +74,19 @@ def answer(plan: Plan) -> str:
         clauses = [one.replace("not enough data: ", "").replace("not enough data for ", "for ") for one in missing]
         said = f"{said} {lead}: {'; '.join(clauses)}.".strip()
     return said
+
+
+def _kills(plan: Plan) -> str:
+    """What a given limit does, where that is more than may be; else nothing. It goes before everything else."""
+    found, targets = stopped_by(plan.asked.sandbox, plan.verdicts), plan.asked.limits
+    over = [
+        f"{words.percent(share)} by {what}, where {words.percent(target)} may be"
+        for what, share, target in (("memory", found.memory, targets.oom), ("time", found.time, targets.timeouts))
+        if share is not None and share > target
+    ]
+    if not over:
+        return ""
+    return f"As given, {words.percent(found.any)} of verdicts would be stopped ({'; '.join(over)})."
 
 
 def _sandbox(plan: Plan) -> str | None:

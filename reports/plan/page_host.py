@@ -86,7 +86,7 @@ def _memory(plan: HostPlan) -> Table:
     if plan.own_kills.value is None and plan.own_kills.high is not None:
         own = Bound(plan.own_kills.high, at_least=False)
     found = plan.overcommit
-    few: Entry = Missing("fewer than 20 runs")
+    few: Entry = Missing(plan.no_overcommit)
     rows = (
         ("the sum of limits", plan.guaranteed, 0, own),
         (

@@ -14,7 +14,7 @@ from proofcost.reports.plan.amounts import Size
 from proofcost.reports.plan.asked import Alternative, Asked
 from proofcost.reports.plan.evidence import ImpossibleError, PlanError
 from proofcost.reports.plan.fleet import KEEPS, NotEnoughError, plan_batch, plan_stream
-from proofcost.reports.plan.host import HostPlan, Service, given, plan_host, service
+from proofcost.reports.plan.host import HostPlan, Service, given, plan_host, refuse_useless, service
 from proofcost.reports.plan.jobs import Unit, Verdicts
 from proofcost.reports.plan.limits import Choice, What, choice
 from proofcost.reports.statistics import hardware
@@ -98,6 +98,7 @@ def _sized(data: Data, plan: Plan, wanted: Alternative) -> Outcome:
     verdicts = plan.verdicts
     if wanted.kernels:
         verdicts = _of_kernels(data, plan, wanted.kernels)
+    refuse_useless(asked, verdicts)
     memory, time = _choices(plan, asked, verdicts)
     speed = wanted.speed or 1.0
     low = high = None

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 from proofcost.reports.statistics.sample import BadSampleError, above_zero, not_negative, share, whole
 
+LEAST_WAITING = 1e-290
+"""Below, a float no longer holds the chance to wait in full."""
+
 
 class OverloadedError(BadSampleError):
     """More work arrives than can ever be done. `capacity_per_s`: the rate that it must stay below."""
@@ -74,7 +77,8 @@ def mmc(rate_per_s: float, mean_service_s: float, servers: int) -> Queue:
     return Queue(
         servers=servers,
         utilisation=load / servers,
-        empty=math.exp(math.log(waits) - log_full),
+        # So many servers that nobody ever waits have no queue to speak of: then P0 is that of endlessly many.
+        empty=math.exp(math.log(waits) - log_full) if waits > LEAST_WAITING else math.exp(-load),
         waits=waits,
         mean_wait_s=wait,
         mean_time_s=wait + mean_service_s,

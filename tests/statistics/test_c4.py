@@ -347,3 +347,10 @@ class TestJobs:
     def test_replications_too_short_to_warm_up(self) -> None:
         with pytest.raises(BadSampleError, match="after its warm-up"):
             estimate_fleet(partial(markov, count=2), SERVER, replications=3)
+
+
+def test_so_many_servers_that_none_waits_are_no_error() -> None:
+    """The chance to wait is below what a float holds: 6,400 servers for a load of 0.001."""
+    queue = mmc(0.001, 1.0, 6400)
+    assert (queue.waits, queue.mean_wait_s, queue.wait_quantile_s(0.95)) == (0.0, 0.0, 0.0)
+    assert queue.empty == pytest.approx(math.exp(-0.001))
