@@ -154,8 +154,7 @@ class Source:
         try:
             yield from start()
         except ijson.JSONError as error:
-            what = str(error).split("\n")[0][:120]
-            raise FormatError(f"not JSON to its end ({what}); is it cut short?") from None
+            raise FormatError(_not_json(error)) from None
         except (UnicodeDecodeError, RecursionError) as error:
             raise FormatError(f"not JSON that can be read: {type(error).__name__}") from None
 
@@ -201,6 +200,19 @@ def digest(file: BufferedReader) -> str:
     """SHA-256 of an open file, hexadecimal."""
     file.seek(0)
     return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _not_json(error: ijson.JSONError) -> str:
+    """What is wrong with a file, in words of ours: the parser's second line shows the place, as bytes if not UTF-8."""
+    said = error.args[0] if error.args else ""
+    if isinstance(said, bytes):
+        return "not JSON: not UTF-8; write the file anew as UTF-8"
+    what, _, place = str(said).partition("\n")
+    for name in ("NaN", "Infinity"):
+        if "lexical" in what and name in place:
+            return f"not JSON: it holds {name}, which JSON does not know; write null"
+    short = "; is it cut short?" if "EOF" in what or "ncomplete" in what else ""
+    return f"not JSON to its end ({what[:120]}){short}"
 
 
 def scaled(value: Any, scale: int) -> int | None:

@@ -42,6 +42,10 @@ def rows(source: Source) -> Iterator[Row]:
         yield from _rows(source, result)
 
 
+_LARGEST_CODE = 2**31 - 1
+"""What is beyond, or no whole number, is no exit code: how that run ended is not known."""
+
+
 def _rows(source: Source, result: dict[str, Any]) -> Iterator[Row]:
     codes, memories = result.get("exit_codes"), result.get("memory_usage_byte")
     parameters = result.get("parameters")
@@ -66,5 +70,7 @@ def _rows(source: Source, result: dict[str, Any]) -> Iterator[Row]:
 def _outcome(codes: Any, at: int) -> tuple[str | None, int | None]:
     if not isinstance(codes, list) or at >= len(codes):
         return None, None
+    if codes[at] is None:
+        return "signaled", None
     code = count(codes[at])
-    return ("signaled", None) if code is None else ("exited", code)
+    return (None, None) if code is None or code > _LARGEST_CODE else ("exited", code)

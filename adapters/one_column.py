@@ -13,9 +13,11 @@ CPU = ("cpu_tree", "cpu_waited")
 
 
 def figure(row: Row, column: str) -> int | None:
-    """A figure that may stand as a bare number; None where it is missing, or no more than a bound."""
+    """A figure that may stand as a bare number; None where it is missing, a bound, or below 0 (a clock set back)."""
     name = {"instructions_u": "instructions:u", "cycles_u": "cycles:u"}.get(column, column)
     value: int | None = row.get(column)
+    if value is not None and value < 0:
+        return None
     return None if (row.get("weak") or {}).get(name) in BOUNDS else value
 
 

@@ -162,16 +162,27 @@ def _full_session(args: argparse.Namespace) -> str:
 
 def _rows(connection: Any, condition: str, parameters: tuple[Any, ...]) -> Iterator[Row]:
     """Rows by their start, without what is null; JSON columns as what they hold."""
-    in_json = {column.name for column in COLUMNS if column.kind is Kind.JSON}
+    in_json: dict[str, type[dict[str, Any]] | type[list[Any]]] = {
+        column.name: list if column.name == "defects" else dict for column in COLUMNS if column.kind is Kind.JSON
+    }
     result = connection.execute(f"SELECT * FROM records WHERE {condition} ORDER BY started_ns, record", parameters)
     columns = [str(one[0]) for one in result.description]
     while batch := result.fetchmany(5000):
         for values in batch:
-            yield {
-                name: json.loads(value) if name in in_json else value
-                for name, value in zip(columns, values, strict=True)
-                if value is not None
-            }
+            found = zip(columns, values, strict=True)
+            row = {name: _held(value, in_json.get(name)) for name, value in found if value is not None}
+            yield {name: value for name, value in row.items() if value is not None}
+
+
+def _held(value: Any, kind: type[dict[str, Any]] | type[list[Any]] | None) -> Any:
+    """What a column holds; None where its JSON is none, or of another kind than the column's."""
+    if kind is None:
+        return value
+    try:
+        made = json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+    return made if isinstance(made, kind) else None
 
 
 def _warn_of(notes: list[str]) -> None:
@@ -184,6 +195,8 @@ def _to(output: str | None, produce: Callable[[IO[bytes]], object]) -> int:
         sys.stdout.flush()
         produce(sys.stdout.buffer)
         return DONE
+    if output == "-":
+        raise UsageError("-o -: no file; leave -o out for stdout")
     path = Path(output)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:

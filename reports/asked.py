@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from proofcost.reports.dataset import VIEW, Data, open_data
 from proofcost.reports.inert import inert_outside
 from proofcost.reports.units import plural
-from proofcost.reports.where import Where, parse
+from proofcost.reports.where import Where, WhereError, parse
+
+_SUGGESTED = ("kernel", "workload", "subject", "suite", "phase", "host_class", "verdict", "outcome", "cause")
+"""Columns whose values may be misspelt."""
 
 
 class ReportError(Exception):
@@ -31,6 +35,8 @@ def ask(paths: Sequence[str], conditions: list[str], since: str | None, pool: Se
     """Open the data. Raises DataError, WhereError."""
     where = parse(conditions, since)
     data = open_data(paths)
+    if conditions or since is not None:
+        _refuse_none(data, where, conditions)
     said = [inert_outside(path, 200) for path in paths]
     said += [f"records with {inert_outside(condition, 200)} only" for condition in conditions]
     said += [f"records since {since} only"] if since is not None else []
@@ -39,6 +45,25 @@ def ask(paths: Sequence[str], conditions: list[str], since: str | None, pool: Se
         lines = plural(len(data.problems), "line or file", "lines and files")
         said.append(f"all but {lines} that hold no record; `proofcost log` tells which")
     return Asked(data, where, tuple(pool), tuple(said))
+
+
+def _refuse_none(data: Data, where: Where, conditions: Sequence[str]) -> None:
+    """Raise WhereError where the conditions leave none of the records there are."""
+    if data.connection.execute(f"SELECT 1 FROM {VIEW} WHERE {where.sql} LIMIT 1", where.parameters).fetchone():
+        return
+    ((count,),) = data.connection.execute(f"SELECT count(*) FROM {VIEW}").fetchall()
+    if not count:
+        return
+    hint = ""
+    for condition in conditions:
+        name, sign, value = condition.partition("=")
+        if not sign or name.strip() not in _SUGGESTED:
+            continue
+        query = f'SELECT DISTINCT "{name.strip()}" FROM {VIEW} WHERE "{name.strip()}" IS NOT NULL LIMIT 1000'
+        there = sorted(str(row[0]) for row in data.connection.execute(query).fetchall())
+        if value.strip() not in there and (near := difflib.get_close_matches(value.strip(), there, 1)):
+            hint = f"; did you mean {name.strip()}={inert_outside(near[0], 80)}?"
+    raise WhereError(f"--where and --since leave none of {plural(count, 'record')}{hint}")
 
 
 def nothing(data: Data, where: Where) -> str:

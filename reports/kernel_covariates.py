@@ -73,11 +73,20 @@ def _known(asked: Asked) -> _Known:
     )
     known: dict[str, dict[str, int]] = {}
     for subject, text, size in asked.data.connection.execute(query, asked.where.parameters).fetchall():
-        values = {} if text is None else json.loads(text)
+        values = _object(text)
         if size is not None:
             values[INPUT] = size
         known[subject] = {name: value for name, value in values.items() if isinstance(value, int) and value > 0}
     return known
+
+
+def _object(text: str | None) -> dict[str, object]:
+    """What a JSON column holds; nothing where that is no object."""
+    try:
+        made = {} if text is None else json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return made if isinstance(made, dict) else {}
 
 
 def _points(known: _Known, costs: Mapping[str, int], name: str) -> list[tuple[int, int]]:

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from proofcost.reports.dataset import Data, open_data
+from proofcost.reports.dataset import Data, DataError, open_data
+from proofcost.reports.units import plural
 from proofcost.reports.where import Where, parse
 
 _OPERATOR = re.compile(r"[=<>~]")
@@ -36,7 +37,19 @@ class Side:
 
 def resolve(base: str, head: str, paths: Sequence[str], common: Where) -> tuple[Side, Side]:
     """Both sides. `paths`: the data that names are looked up in. Raises SideError, DataError, WhereError."""
-    shared = None if _is_data(base) and _is_data(head) else open_data(paths)
+    for name in (base, head):
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            if not os.path.exists(name):
+                raise SideError(f"{name!r}: no such path, and not UTF-8: no saved name or kernel is") from None
+    unknown = [name for name in (base, head) if not _is_data(name)]
+    try:
+        shared = open_data(paths) if unknown else None
+    except DataError as error:
+        if len(unknown) == 2:
+            raise
+        raise SideError(f"{unknown[0]!r}: no path, and there is no data to look it up as a name in: {error}") from None
     known = [_resolve(name, shared, common) for name in (base, head)]
     if shared is not None and all(side.said.startswith("kernel") for side in known):
         found = shared.connection.execute(
@@ -86,6 +99,11 @@ def _resolve(name: str, data: Data | None, common: Where) -> Side:
         raise SideError(
             f"{name!r}: a file, but of no records (a folder, .parquet, .jsonl), and no saved name or kernel"
         )
+    for where, said in ((saved, "a saved name"), (Where("kernel = ?", (name,)), "a kernel")):
+        query = f"SELECT count(*) FROM records WHERE {where.sql}"
+        ((count,),) = data.connection.execute(query, where.parameters).fetchall()
+        if count:
+            raise SideError(f"{name!r}: {said}, but --where and --since leave none of its {plural(count, 'record')}")
     query = (
         "SELECT DISTINCT kernel FROM records UNION SELECT DISTINCT json_extract_string(labels, '$.saved') FROM records"
     )

@@ -53,6 +53,10 @@ def parse(conditions: list[str], since: str | None = None, now: datetime | None 
 
 
 def _condition(text: str) -> Where:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise WhereError(f"--where {text!r}: not UTF-8, and no text of a record is otherwise") from None
     match = _CONDITION.fullmatch(text)
     if match is None:
         raise WhereError(f"--where {text!r}: not COLUMN=VALUE; write for example --where kernel=nanoda")
@@ -119,7 +123,10 @@ def _since(text: str, now: datetime) -> int:
     """Nanoseconds since 1970 of `7d`, `2026-11-01` or `2026-11-01T12:00`."""
     span = _SPAN.fullmatch(text)
     if span is not None:
-        return int((now - int(span[1]) * _SPANS[span[2]]).timestamp()) * 10**9
+        try:
+            return int((now - int(span[1]) * _SPANS[span[2]]).timestamp()) * 10**9
+        except (OverflowError, ValueError):
+            raise WhereError(f"--since {text!r}: so long ago there is no date; leave it out for all records") from None
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -42,6 +42,8 @@ def is_folder(path: str | Path) -> bool:
 def check_path(path: str | Path) -> None:
     """Raise OutputError where nothing could be written by this name, before anybody has waited for the figures."""
     path, name = Path(path), _named(path)
+    if str(path) == "-":
+        raise OutputError(f"-o -: no file; leave -o out for stdout, or name a folder or a file that ends in {_any()}")
     if is_folder(path):
         if path.exists() and not path.is_dir():
             raise OutputError(f"-o {name}: is a file without a suffix; give a folder, or a name that ends in {_any()}")

@@ -679,3 +679,17 @@ def test_every_metric_names_columns_that_are_there() -> None:
     from proofcost.harness.columns import NAMES
 
     assert {metric.column for metric in METRICS} <= set(NAMES)
+
+
+def test_a_side_that_conditions_left_nothing_of_is_not_called_unknown(tmp_path: Path) -> None:
+    path = kept(tmp_path, series("ka", "x", [1, 2]) + series("kb", "x", [1, 2]))
+    with pytest.raises(SideError, match=r"'ka': a kernel, but --where and --since leave none of its 2 records"):
+        resolve("ka", "kb", [path], parse(["kernel=kb"]))
+
+
+def test_a_side_that_is_no_text_or_nowhere_is_named_itself(tmp_path: Path) -> None:
+    path = kept(tmp_path, series("ka", "x", [1, 2]))
+    with pytest.raises(SideError, match="not UTF-8"):
+        resolve("ka", "x\udcff", [path], parse([]))
+    with pytest.raises(SideError, match=r"^'nosuch': no path, and there is no data"):
+        resolve(path, "nosuch", [str(tmp_path / "default")], parse([]))

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import pyarrow as pa
 import pytest
 from calling import PROOFCOST
 from hypothesis import given, settings
@@ -337,3 +339,27 @@ def test_whatever_pytest_benchmark_is_given_comes_back(
     content, _ = written(to_pytest_benchmark, rows)
     back = imported(content, "0001_x.json", tmp_path_factory.mktemp("p"))
     assert sorted(row["wall_command"] for row in back) == sorted(walls)
+
+
+_ODD = st.sampled_from(["weak", "covariates", "labels", "absent", "other_figures", "defects"])
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.dictionaries(_ODD, st.sampled_from(['"x"', "7", "[1]", "null", "{", "", '{"a": 1}']), min_size=1))
+def test_no_exporter_stumbles_over_json_of_another_kind(odd: dict[str, str]) -> None:
+    with duckdb.connect() as connection:
+        table = parquet.table_of(ROWS[:2])
+        for name, text in odd.items():
+            at = table.column_names.index(name)
+            table = table.set_column(at, table.schema.field(at), pa.array([text] * 2, pa.string()))
+        connection.register("records", table)
+        rows = list(export._rows(connection, "true", ()))
+    for module in (to_arena, to_csv, to_openmetrics, to_parquet, to_pytest_benchmark, to_radar):
+        assert written(module, rows)[0]
+        assert written(module, list(pseudonymised(rows, b"k" * 16)))[0]
+
+
+def test_a_cost_below_0_is_not_exported() -> None:
+    row: Row = {**BASE, "record": "1", "wall_program": -5 * S, "memory_peak_process": 10}
+    assert b"wall" not in written(to_radar, [row])[0]
+    assert b"-5" not in written(to_arena, [row])[0]

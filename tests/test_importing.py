@@ -58,6 +58,32 @@ def test_hyperfine(tmp_path: Path) -> None:
     assert all("verdict" not in row for row in rows), "an exit code of who knows what says nothing"
 
 
+def test_what_is_no_exit_code_of_hyperfine_is_not_a_signal(tmp_path: Path) -> None:
+    path = tmp_path / "h.json"
+    path.write_text(
+        '{"results": [{"command": "x", "times": [1, 1, 1], "exit_codes": [null, 99999999999999999999, 0.5]}]}'
+    )
+    assert [row.get("outcome") for row in rows_of(path, tmp_path)] == ["signaled", None, None]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'{"results": [{"command": "\xff", "times": [1]}]}', "not JSON: not UTF-8"),
+        (b'{"results": [{"command": "x", "times": [NaN]}]}', "not JSON: it holds NaN"),
+        (b'{"results": [{"command": "x", "times": [1', "is it cut short?"),
+    ],
+)
+def test_what_is_no_json_is_told_in_plain_words(
+    content: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "h.json").write_bytes(content)
+    assert main(["import", "--store", str(tmp_path / "s"), str(tmp_path / "h.json")]) != 0
+    error = capsys.readouterr().err
+    assert said in error
+    assert "b'" not in error
+
+
 def test_arena(tmp_path: Path) -> None:
     (row,) = rows_of(FOREIGN / "arena.one.json", tmp_path / "one")
     assert (row["kernel"], row["subject"], row["wall_command"]) == ("nanoda", "tutorial/bad_01", 250_000_000)

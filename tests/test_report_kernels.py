@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from calling import PROOFCOST
 from matplotlib.figure import Figure
@@ -15,6 +16,7 @@ from proofcost.reports.asked import ReportError, ask
 from proofcost.reports.cells import UnlikeError, told_apart
 from proofcost.reports.document import Bound, Document, Entry, Estimate, Missing, Table
 from proofcost.reports.kernels import make
+from proofcost.reports.where import WhereError
 
 MS = 10**6
 
@@ -340,3 +342,18 @@ def test_values_that_a_cut_would_make_alike_are_shown_whole(tmp_path: Path) -> N
 def test_long_values_are_cut_unless_that_makes_them_alike() -> None:
     assert told_apart({"a" * 64, "b" * 64, ""}) == ["a" * 16 + "...", "b" * 16 + "...", "unknown"]
     assert told_apart({"a" * 64, "a" * 63 + "b"}) == ["a" * 64, "a" * 63 + "b"]
+
+
+def test_conditions_that_leave_nothing_are_told_with_what_was_meant(tmp_path: Path) -> None:
+    data = kept(tmp_path, [run("nanoda", "x"), run("nanoda", "y")])
+    with pytest.raises(WhereError, match=r"leave none of 2 records; did you mean kernel=nanoda\?"):
+        ask([data], ["kernel=nanod"], None, ())
+
+
+@pytest.mark.parametrize("odd", ['"text"', "7", "[1]", "null", "true", "{", ""])
+def test_covariates_that_are_no_object_are_none(tmp_path: Path, odd: str) -> None:
+    made = parquet.table_of([{**run("a", "x"), "record": "1", "covariates": {"lines": 1}}])
+    at = made.column_names.index("covariates")
+    made = made.set_column(at, made.schema.field(at), pa.array([odd], pa.string()))
+    parquet.write(tmp_path / "x.0.parquet", made)
+    assert make(ask([str(tmp_path)], [], None, ())).answer == "a solves 1 of 1 submission."

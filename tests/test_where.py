@@ -88,3 +88,14 @@ def test_what_cannot_be_understood(condition: str, said: str) -> None:
 def test_a_since_that_cannot_be_understood() -> None:
     with pytest.raises(WhereError, match="neither a date"):
         parse([], "yesterday")
+
+
+@pytest.mark.parametrize("since", ["99999999999d", "999999d", "9" * 400 + "h"])
+def test_a_span_before_all_dates_is_a_wrong_word(since: str) -> None:
+    with pytest.raises(WhereError, match="so long ago there is no date"):
+        parse([], since, NOW)
+
+
+def test_a_value_that_is_no_text_is_a_wrong_word() -> None:
+    with pytest.raises(WhereError, match="not UTF-8"):
+        parse(["kernel=x\udcff"])

@@ -144,3 +144,8 @@ def test_json_tells_a_value_from_a_bound_and_from_nothing() -> None:
     assert rows[1]["memory"] == {"missing": "no cgroup"}
     assert rows[2]["wall"] == {"at_least": 10_000_000_000}
     assert rows[3]["ratio"] == {"value": 1.0, "low": None, "high": None, "confidence": 0.95}
+
+
+def test_a_dash_is_no_folder() -> None:
+    with pytest.raises(OutputError, match="leave -o out for stdout"):
+        check_path("-")
