@@ -49,7 +49,7 @@ def ask(paths: Sequence[str], conditions: list[str], since: str | None, pool: Se
 
 def _refuse_none(data: Data, where: Where, conditions: Sequence[str]) -> None:
     """Raise WhereError where the conditions leave none of the records there are."""
-    if data.connection.execute(f"SELECT 1 FROM {VIEW} WHERE {where.sql} LIMIT 1", where.parameters).fetchone():
+    if data.connection.execute(f"SELECT 1 FROM {VIEW} WHERE {where.sql} LIMIT 1", where.parameters).fetchall():
         return
     ((count,),) = data.connection.execute(f"SELECT count(*) FROM {VIEW}").fetchall()
     if not count:

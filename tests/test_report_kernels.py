@@ -240,7 +240,7 @@ def test_all_failed_and_one_alone_are_reports_too(tmp_path: Path, rows: list[Row
 
 
 def test_no_kernels_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ReportError, match="no runs of kernels among these records"):
+    with pytest.raises(ReportError, match="leave none of 16 records"):
         report(tmp_path, [{**run("a", "x"), "kernel": None}])
 
 
@@ -291,7 +291,7 @@ def test_a_report_that_cannot_be_made_is_a_page_that_says_why(tmp_path: Path) ->
         (["kernels", "DATA", "-o", "x.doc"], "-o x.doc: give a folder, or a name that ends in"),
         (["kernels", "DATA", "--metric", "walls"], "--metric walls: no such cost; there are instructions"),
         (["kernels", "DATA", "--against", "a", "z"], "--against z: no such kernel here; there are a, b"),
-        (["kernels", "DATA", "--where", "kernel=z"], "no runs of kernels among these records"),
+        (["kernels", "DATA", "--where", "kernel=z"], "leave none of 16 records"),
         (["--data", "DATA"], "name a kind (kernels"),
         (["--data", "DATA", "-o", "x.html"], "a file holds one report"),
         (["kernel"], "did you mean kernels?"),
