@@ -108,7 +108,8 @@ def test_another_environment_is_another_plan(bench: Bench) -> None:
 
 def test_a_sandbox_lets_through_what_was_named(bench: Bench, landrun: Path) -> None:
     script(bench.folder / "a", '#!/bin/sh\n[ "$X" = 1 ] && [ -z "$Y" ]\n')
-    done = bench("a=./a", "--on", "exports", "-r", 2, "--sandbox", "landrun", "--env", "X=1", env=[("Y", "1")])
+    environment = [("Y", "1"), ("PROOFCOST_LANDRUN", str(landrun))]
+    done = bench("a=./a", "--on", "exports", "-r", 2, "--sandbox", "landrun", "--env", "X=1", env=environment)
     assert (done.status, done.stdout.count("accepted")) == (0, 1), done
 
 

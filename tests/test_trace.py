@@ -80,12 +80,15 @@ def test_what_a_command_did_stands_in_its_timeline(wrap: Wrapper, hostile: Hosti
 
 @pytest.mark.guest
 def test_a_command_without_samples_has_no_file_and_says_so(wrap: Wrapper) -> None:
-    wrap("/bin/true")
-    seen = wrap.last()
-    assert seen.finished is not None
-    assert seen.finished["trace"]["samples_count"] is None
-    assert "before the first sample" in seen.finished["trace"]["reason"]
-    assert not (wrap.store / "traces").exists()
+    seen: list[Any] = []
+    while not seen or (seen[-1]["samples_count"] is not None and len(seen) < 5):  # a busy machine makes it slow
+        wrap("/bin/true")
+        finished = wrap.last().finished
+        assert finished is not None
+        seen.append(finished["trace"])
+    assert seen[-1]["samples_count"] is None, seen
+    assert "before the first sample" in seen[-1]["reason"]
+    assert len(list((wrap.store / "traces").glob("*/*"))) == len(seen) - 1
 
 
 def test_a_command_with_one_sample_has_no_file_and_says_so(wrap: Wrapper) -> None:
