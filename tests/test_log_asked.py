@@ -14,7 +14,7 @@ from proofcost.reports.session import judge_short
 
 GOOD, BAD = {"kind": "exited", "code": 0}, {"kind": "exited", "code": 1}
 DEMO = ["/usr/bin/python3.11", "/opt/proofcost/bench_suites/demo_judge.py", "--hook", "/tmp/h/phase", "--n", "2000",
-        "--kernel", "sokonanoda=/work/try/sokonanoda/target/release/sokonanoda"]  # fmt: skip
+        "--kernel", "sokonanoda=/srv/kernels/sokonanoda"]  # fmt: skip
 
 
 def session(folder: Path, name: str, at: int, **changes: object) -> None:
