@@ -166,7 +166,7 @@ def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
     found, reason = digest.of_file(str(path), None)
     assert found is None
     assert reason == f"larger than {1 << 30} bytes: {(1 << 30) + 1}"
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 3  # reading it would take five
 
 
 def test_an_execute_only_program_has_a_reason(tmp_path: Path) -> None:

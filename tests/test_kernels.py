@@ -86,7 +86,7 @@ def test_asking_for_a_version_never_hangs_or_floods(tmp_path: Path, monkeypatch:
     entry = registry.Convention("k", version=("--version",), version_pattern="^k (.*)")
     began = time.monotonic()
     assert kernel.version_of(entry, [str(program)]) is None
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 60
 
 
 def test_a_version_is_the_first_line_where_no_pattern_says_otherwise(tmp_path: Path) -> None:

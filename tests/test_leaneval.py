@@ -648,11 +648,11 @@ def test_what_outlives_an_export_still_reaches_its_reader(capturing: Judge) -> N
 
 
 def test_what_outlives_an_export_and_fills_an_unread_pipe_holds_nobody_up(capturing: Judge) -> None:
-    argv = capturing.argv("/bin/sh", "-c", "echo early; (exec timeout 15 yes) & exit 0", phase="solution-export")
+    argv = capturing.argv("/bin/sh", "-c", "echo early; (exec timeout 120 yes) & exit 0", phase="solution-export")
     began = time.monotonic()
     with running(argv, stdout=subprocess.PIPE) as adapter:
         assert adapter.wait(60) == 0
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 60
         assert adapter.stdout is not None
         assert adapter.stdout.read(300_000) == b"early\n" + b"y\n" * 149_997
         adapter.stdout.close()

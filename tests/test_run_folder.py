@@ -110,7 +110,7 @@ def test_removing_ends_when_its_time_is_over_and_is_gone_on_with(tmp_path: Path)
         os.close(os.open(at / str(number), os.O_CREAT | os.O_WRONLY))
     began = time.monotonic()
     assert run_folder.remove(str(at), 1_000_000) is False
-    assert time.monotonic() - began < 0.25
+    assert time.monotonic() - began < 5
     assert at.exists()
     until = time.monotonic() + 60
     while at.exists():
