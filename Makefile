@@ -2,7 +2,7 @@
 
 BIN := .venv/bin
 
-.PHONY: demo test long bench guest format clean
+.PHONY: demo test long heavy bench guest format clean
 
 # The main job on an embedded default: what one proof check costs, phase by phase. A landrun that .ci/landrun brought is
 # found too.
@@ -22,6 +22,11 @@ long: .venv/.dev
 	PROOFCOST_LONG=1 $(BIN)/pytest -m long
 	PROOFCOST_LONG=1 $(BIN)/pytest -m slow tests/statistics
 
+# What needs more than a quick check may take: a Spark cluster, ClickHouse in process, a Slurm cluster of two nodes.
+# docs/heavy.md says what each needs.
+heavy: .venv/.heavy
+	PROOFCOST_HEAVY=1 $(BIN)/pytest -m heavy
+
 # What the meter itself costs, how fast exports are written and looked through, what reports take, beside other tools.
 bench: .venv/.dev
 	$(BIN)/pytest bench_suites tests/bench_*.py --benchmark-only -o python_files='bench_*.py'
@@ -37,5 +42,5 @@ format: .venv/.dev
 clean:
 	rm -rf .venv .ci/cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks
 
-.venv/.base .venv/.dev: .venv/.%: requirements/%.txt pyproject.toml .ci/venv
+.venv/.base .venv/.dev .venv/.heavy: .venv/.%: requirements/%.txt pyproject.toml .ci/venv
 	@.ci/venv $*

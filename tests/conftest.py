@@ -192,13 +192,18 @@ def pytest_runtest_setup() -> None:
             ctypes.CDLL(None).syscall(13 if os.uname().machine == "x86_64" else 134, number, default, None, 8)
 
 
+LEFT = {"long": "takes minutes: make long", "heavy": "needs an engine or scheduler of its own: make heavy"}
+"""Marker -> why tests that bear it are left out, unless PROOFCOST_LONG, PROOFCOST_HEAVY is set."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave the longest tests to `make long`."""
-    if os.environ.get("PROOFCOST_LONG"):
-        return
-    for item in items:
-        if item.get_closest_marker("long"):
-            item.add_marker(pytest.mark.skip(reason="takes minutes: make long"))
+    """Leave the longest tests to `make long`, those with engines to `make heavy`."""
+    for name, reason in LEFT.items():
+        if os.environ.get(f"PROOFCOST_{name.upper()}"):
+            continue
+        for item in items:
+            if item.get_closest_marker(name):
+                item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def first_line(*command: str) -> str:
