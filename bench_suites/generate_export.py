@@ -20,7 +20,7 @@ def _find_package() -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Exit 0 when written, 1 when the output could not be written, 2 on wrong usage."""
     from proofcost.bench_suites import families  # here, when it can be found
-    from proofcost.bench_suites.whole_file import whole_file
+    from proofcost.harness.whole_file import whole_file
 
     parser = argparse.ArgumentParser(
         prog="generate_export", description="Write a lean4export NDJSON 3.1.0 export of our own making."
@@ -37,8 +37,8 @@ def main(arguments: list[str] | None = None) -> int:
             chosen.write(sys.stdout.buffer.write)
             sys.stdout.flush()
         else:
-            with whole_file(Path(options.out)) as write:
-                chosen.write(write)
+            with whole_file(options.out) as file:
+                chosen.write(file.write)
     except BrokenPipeError:
         # The reader went away; give the interpreter's own flush at exit somewhere to write to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -21,8 +21,8 @@ from proofcost.bench_suites import covariates, export_files, families, workload_
 from proofcost.bench_suites.covariates import Covariates
 from proofcost.bench_suites.families import Chosen, FamilyError
 from proofcost.bench_suites.parse_only import MalformedError
-from proofcost.bench_suites.whole_file import whole_file
 from proofcost.bench_suites.workload_manifest import Entry, ManifestError
+from proofcost.harness.whole_file import whole_file
 
 VERDICT_OF_FOLDER = {"accept": "accept", "good": "accept", "reject": "reject", "bad": "reject"}
 """`good` and `bad` are what the arena's builder calls them."""
@@ -112,9 +112,9 @@ def prepare(workload: Workload, folder: Path, *, depth: bool = False) -> Ready:
     reader = covariates.Reader(depth=depth)
     try:
         if isinstance(source, Chosen):
-            with whole_file(path) as write:
+            with whole_file(path) as file:
 
-                def both(block: bytes, write: Callable[[bytes], object] = write) -> None:
+                def both(block: bytes, write: Callable[[bytes], object] = file.write) -> None:
                     write(block)
                     reader.take(block)
 
@@ -126,9 +126,9 @@ def prepare(workload: Workload, folder: Path, *, depth: bool = False) -> Ready:
                 reader.take(block)
             figures = reader.end()
         else:
-            with whole_file(path) as write:
+            with whole_file(path) as file:
                 for block in export_files.blocks(source):
-                    write(block)
+                    file.write(block)
                     reader.take(block)
                 figures = reader.end()
     except MalformedError as fault:

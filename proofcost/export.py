@@ -18,13 +18,13 @@ import os
 import pkgutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import IO, Any, Protocol
 
 from proofcost import adapters, sessions
 from proofcost.extras import need
 from proofcost.harness.columns import COLUMNS, Kind, Row
 from proofcost.harness.merged import Record
+from proofcost.harness.whole_file import whole_file
 from proofcost.output import DONE, FAILED
 from proofcost.reports.findings import cannot_be_read, nothing_here, problem_lines
 from proofcost.reports.inert import inert_outside
@@ -126,6 +126,7 @@ def _export_session(args: argparse.Namespace, made: SessionFormat) -> int:
 def _export_rows(args: argparse.Namespace, made: RowFormat) -> int:
     need("reports", "pyarrow", "duckdb", "orjson")
     from proofcost.pseudonyms import pseudonymised, read_key
+    from proofcost.reports.asked import refuse_none
     from proofcost.reports.dataset import DataError, open_data
     from proofcost.reports.where import WhereError, parse
 
@@ -138,6 +139,11 @@ def _export_rows(args: argparse.Namespace, made: RowFormat) -> int:
         data = open_data(args.data or [choose_store(None, os.environ, os.geteuid())[0]])
     except (DataError, WhereError) as error:
         raise UsageError(str(error)) from None
+    if conditions or args.since is not None:
+        try:
+            refuse_none(data, where, conditions)
+        except WhereError as error:
+            raise UsageError(str(error)) from None
     if data.problems:
         print(f"proofcost: {plural(len(data.problems), 'line or file', 'lines or files')} skipped", file=sys.stderr)
     rows = _rows(data.connection, where.sql, where.parameters)
@@ -197,18 +203,13 @@ def _to(output: str | None, produce: Callable[[IO[bytes]], object]) -> int:
         return DONE
     if output == "-":
         raise UsageError("-o -: no file; leave -o out for stdout")
-    path = Path(output)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
-        with temporary.open("wb") as file:
+        with whole_file(output) as file:
             produce(file)
-        temporary.replace(path)
     except OSError as error:
-        shown = inert_outside(str(path), 200, True)
+        shown = inert_outside(output, 200, True)
         print(f"proofcost: -o {shown}: cannot be written: {error.strerror or error}", file=sys.stderr)
         return FAILED
-    finally:
-        temporary.unlink(missing_ok=True)
     return DONE
 
 

@@ -52,6 +52,7 @@ NO_ENTRANCE = (
     "toml_lines.py",
     "walk.py",
     "whole.py",
+    "whole_file.py",
 )
 
 

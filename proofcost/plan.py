@@ -13,13 +13,13 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from proofcost.extras import need
 from proofcost.harness.described import DescriptionError
+from proofcost.harness.whole_file import whole_file
 from proofcost.output import DONE, FAILED, settled
 from proofcost.reports.inert import inert_outside
 from proofcost.reports.units import plural
@@ -215,13 +215,8 @@ def _write_suite(args: argparse.Namespace, plan: Plan) -> None:
     known = registry.load([], os.environ)
     kernels = [name for name in plan.evidence.kernels if name in known and _installed(name, known)]
     text = suite_text(plan, exports, kernels, generated)
-    place = Path(args.suite)
-    temporary = place.with_name(f".{place.name}.{os.getpid()}.new")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(place)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole_file(args.suite) as file:
+        file.write(text.encode("utf-8"))
 
 
 def _family(spec: str) -> tuple[str, int, int]:

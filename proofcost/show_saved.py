@@ -5,12 +5,12 @@ Nothing here is imported without `-o`.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 
 from proofcost.extras import need
 from proofcost.harness.merged import Record
+from proofcost.harness.whole_file import whole_file
 from proofcost.reports.course import Course, NoTimeError, course_of
 
 PERFETTO, SVG = ".perfetto-trace", ".svg"
@@ -46,14 +46,10 @@ def save(path: str, make: Callable[[Course], bytes], session: Sequence[Record], 
     except NoTimeError as error:
         raise SavingError(f"show -o {path}: nothing can be placed in time ({error})") from None
     content = make(course)
-    temporary = f"{path}.{os.getpid()}.new"
     try:
-        with open(temporary, "xb") as file:
+        with whole_file(path) as file:
             file.write(content)
-        os.replace(temporary, path)
     except OSError as error:
-        if os.path.lexists(temporary):
-            os.unlink(temporary)
         raise SavingError(f"show -o {path}: cannot be written: {error.strerror or error}") from None
     without = [one for one in course.passages if one.timeline is None]
     if len(without) == len(course.passages):

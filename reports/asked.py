@@ -36,7 +36,7 @@ def ask(paths: Sequence[str], conditions: list[str], since: str | None, pool: Se
     where = parse(conditions, since)
     data = open_data(paths)
     if conditions or since is not None:
-        _refuse_none(data, where, conditions)
+        refuse_none(data, where, conditions)
     said = [inert_outside(path, 200) for path in paths]
     said += [f"records with {inert_outside(condition, 200)} only" for condition in conditions]
     said += [f"records since {since} only"] if since is not None else []
@@ -47,7 +47,7 @@ def ask(paths: Sequence[str], conditions: list[str], since: str | None, pool: Se
     return Asked(data, where, tuple(pool), tuple(said))
 
 
-def _refuse_none(data: Data, where: Where, conditions: Sequence[str]) -> None:
+def refuse_none(data: Data, where: Where, conditions: Sequence[str]) -> None:
     """Raise WhereError where the conditions leave none of the records there are."""
     if data.connection.execute(f"SELECT 1 FROM {VIEW} WHERE {where.sql} LIMIT 1", where.parameters).fetchall():
         return

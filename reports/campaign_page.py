@@ -5,10 +5,10 @@ The same records give the same bytes. Unlike a job's summary (as_markdown.py) no
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from proofcost.harness.whole_file import whole_file
 from proofcost.reports import as_pictures
 from proofcost.reports.as_markdown import safe
 from proofcost.reports.document import Document, Missing, Picture, Table
@@ -25,9 +25,8 @@ def write(document: Document, folder: Path) -> list[Path]:
     made[folder / f"{document.kind}.md"] = ("\n".join(lines(document)) + "\n").encode("utf-8")
     for path, content in made.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
-        temporary.write_bytes(content)
-        temporary.replace(path)
+        with whole_file(path) as file:
+            file.write(content)
     return list(made)
 
 

@@ -21,7 +21,7 @@ from proofcost.reports.dataset import VIEW, Data
 from proofcost.reports.metrics import GUARDED, METRICS, Metric
 from proofcost.reports.statistics.sample import Ints
 from proofcost.reports.values import STEP, Values, pooled
-from proofcost.reports.where import Where, reach
+from proofcost.reports.where import CACHE_STATE, Where, reach
 
 __all__ = [
     "GUARDED",
@@ -49,15 +49,6 @@ NO_UNIT = "0"
 
 TOO_EARLY = "time_limit, far too early"
 """The ending of what is said to have run into its time limit, and ended before half of it: no time-out, no bound."""
-
-_READ_MOST = 1 << 20
-# Who reads half of its input (and a mebibyte) from storage did not find it in memory.
-CACHE_STATE = f"""CASE WHEN labels LIKE '%"cache":%' THEN json_extract_string(labels, '$.cache')
-        WHEN input_bytes > 0 AND coalesce(io_read_bytes_tree, io_read_bytes_waited) IS NOT NULL THEN
-            CASE WHEN coalesce(io_read_bytes_tree, io_read_bytes_waited) >= {_READ_MOST}
-                AND coalesce(io_read_bytes_tree, io_read_bytes_waited) >= input_bytes / 2 THEN 'cold'
-            ELSE 'warm' END END"""
-"""SQL: `cold` or `warm`, null where a record does not tell."""
 
 _NAMED = {
     "subject": "coalesce(workload, subject, module)",

@@ -6,14 +6,13 @@ records lay. A digest proves no author: who can change the file can make a new o
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from proofcost.harness.whole_file import whole_file
 from proofcost.reports import as_json
 from proofcost.reports.dataset import VIEW, Data
 from proofcost.reports.document import Document
@@ -59,15 +58,8 @@ def digest_of(content: Mapping[str, Any]) -> str:
 def freeze(document: Document, data: Data, where: Where, path: Path) -> str:
     """Write it, whole or not at all; the digest. Raises OSError."""
     made = frozen(document, data, where)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        with temporary.open("x", encoding="ascii") as file:
-            json.dump(made, file, indent=1)
-            file.write("\n")
-        temporary.replace(path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            temporary.unlink()
+    with whole_file(path) as file:
+        file.write(f"{json.dumps(made, indent=1)}\n".encode("ascii"))
     return str(made["sha256"])
 
 

@@ -1,7 +1,8 @@
 """`--where kernel=nanoda --where "wall_program>=2s" --since 7d`: conditions people can guess -> SQL.
 
 A condition is COLUMN OP VALUE; OP is `=`, `!=`, `<`, `<=`, `>`, `>=` or `~` (contains). `=` and `!=` take several
-values with commas between. `label.KEY` and `covariate.NAME` reach into those. Values of figures may bear a unit.
+values with commas between. `label.KEY` and `covariate.NAME` reach into those; `cache` is cold or warm, as the reports
+tell them apart. Values of figures may bear a unit.
 Conditions given together must all hold.
 """
 
@@ -28,6 +29,19 @@ _UNITS: dict[str, dict[str, int]] = {
 }
 _SPAN = re.compile(r"(\d+)([hdw])")
 _SPANS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+
+
+_READ_MOST = 1 << 20
+# Who reads half of its input (and a mebibyte) from storage did not find it in memory.
+CACHE_STATE = f"""CASE WHEN labels LIKE '%"cache":%' THEN json_extract_string(labels, '$.cache')
+        WHEN input_bytes > 0 AND coalesce(io_read_bytes_tree, io_read_bytes_waited) IS NOT NULL THEN
+            CASE WHEN coalesce(io_read_bytes_tree, io_read_bytes_waited) >= {_READ_MOST}
+                AND coalesce(io_read_bytes_tree, io_read_bytes_waited) >= input_bytes / 2 THEN 'cold'
+            ELSE 'warm' END END"""
+"""SQL: `cold` or `warm`, null where a record does not tell."""
+
+_DERIVED = {"cache": Column("cache", Kind.TEXT, "cold or warm, as far as a record tells")}
+"""Not in the records as such, and asked for all the same."""
 
 
 class WhereError(Exception):
@@ -91,7 +105,9 @@ def reach(name: str, said: str) -> tuple[str, Column, tuple[str, ...]]:
     plain = name.replace(":", "_")
     if plain in _BY_NAME:
         return f'"{plain}"', _BY_NAME[plain], ()
-    near = difflib.get_close_matches(plain, [*_BY_NAME, "label.KEY", "covariate.NAME"], 1)
+    if plain in _DERIVED:
+        return f"({CACHE_STATE})", _DERIVED[plain], ()
+    near = difflib.get_close_matches(plain, [*_BY_NAME, *_DERIVED, "label.KEY", "covariate.NAME"], 1)
     hint = f"did you mean {near[0]}?" if near else "`proofcost store sql --columns` lists them"
     raise WhereError(f"{said}: no column {name!r}; {hint}")
 

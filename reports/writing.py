@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
+from proofcost.harness.whole_file import whole_file
 from proofcost.reports.document import Document
 from proofcost.reports.inert import inert_outside
 from proofcost.reports.names import file_names
@@ -149,16 +150,12 @@ def _is_ours(folder: Path) -> bool:
 
 
 def replace(files: Mapping[Path, bytes]) -> None:
-    """Put all of these files in place, or none: all are written beside their places before the first is renamed."""
-    temporary = {path: path.with_name(f".{path.name}.{os.getpid()}.new") for path in files}
-    try:
-        for path, content in files.items():
-            try:
-                temporary[path].write_bytes(content)
-            except OSError as error:  # of a full disk Python does not say which file
-                raise OSError(error.errno, error.strerror, str(path)) from None
-        for path, new in temporary.items():
-            new.replace(path)
-    finally:
-        for new in temporary.values():
-            new.unlink(missing_ok=True)
+    """Put all of these files in place, or none: all are written beside their places before the first is renamed.
+
+    Raises OSError.
+    """
+    with contextlib.ExitStack() as open_files:
+        for path, content in reversed(list(files.items())):  # the first is closed, and named, first
+            file = open_files.enter_context(whole_file(path))
+            file.write(content)
+            file.flush()  # what cannot be written is to be known before any is named

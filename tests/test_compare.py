@@ -1,6 +1,7 @@
 """`proofcost compare`: what is called changed, what is not, and what is refused."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -515,6 +516,14 @@ def test_a_lost_verdict_stands_first_and_outweighs_what_improved(tmp_path: Path)
     assert made.notes[0] == "VERDICTS LOST in 1 case: checker a: base 12 accepted; head 10 accepted, 2 crashed"
     assert json.loads(as_json(report))["lost"][0]["subject"] == "a"
     assert gate(report, conclusive=False) == 1
+
+
+def test_the_page_names_every_key_of_the_json(tmp_path: Path, repo: Path) -> None:
+    rows = series("old", "b", noisy(1, 12, 200)) + series("new", "b", noisy(2, 12, 100))
+    made = json.loads(as_json(report_of(tmp_path, rows)))
+    told = (repo / "docs/reports.md").read_text().split("has keys of its own, for programs")[1]
+    named = set(re.findall(r"`(\w+)`", told))
+    assert {*made, *made["suite"]["wall"], *made["cases"][0]} - named == set()
 
 
 def test_a_verdict_lost_on_cold_runs_alone_is_lost_too(tmp_path: Path) -> None:

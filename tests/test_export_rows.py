@@ -251,6 +251,7 @@ def test_perfetto_is_what_show_writes(tmp_path: Path) -> None:
         (["--to", "leaneval", MEASURED, "--since", "7d"], "--since: leaneval is of one whole session"),
         (["--to", "leaneval", MEASURED, MEASURED], "name one store, not 2"),
         (["--to", "nothing"], "invalid choice"),
+        (["--to", "csv", MEASURED, "--where", "kernel=nanodo"], "leave none of 7 records; did you mean kernel=nanoda?"),
     ],
 )
 def test_wrong_calls(words: list[object], said: str) -> None:

@@ -15,8 +15,10 @@ ROWS = [
      "labels": {"arch": "x86", "o'dd \"k": "v"}, "covariates": {"lines": 12}, "warmup": False,
      "started_ns": int(NOW.timestamp()) * 10**9 - DAY},
     {"record": "b", "kernel": "lean4lean", "phase": "checker", "wall_program": 1_999_999_999, "warmup": True,
-     "memory_peak_tree": 1 << 30, "started_ns": int(NOW.timestamp()) * 10**9 - 9 * DAY},
-    {"record": "c", "phase": "build", "memory_peak_tree": 10**9, "started_ns": int(NOW.timestamp()) * 10**9},
+     "memory_peak_tree": 1 << 30, "input_bytes": 10**7, "io_read_bytes_waited": 0,
+     "started_ns": int(NOW.timestamp()) * 10**9 - 9 * DAY},
+    {"record": "c", "phase": "build", "memory_peak_tree": 10**9, "labels": {"cache": "cold"},
+     "started_ns": int(NOW.timestamp()) * 10**9},
 ]  # fmt: skip
 
 
@@ -50,6 +52,10 @@ def selected(conditions: list[str], since: str | None = None) -> str:
         (["covariate.lines>=12"], "a"),
         (["covariate.lines>12"], ""),
         (["warmup=no"], "a"),
+        (["cache=warm"], "b"),
+        (["cache=cold"], "c"),
+        (["cache=cold,warm"], "bc"),
+        (["cache!=cold"], "ab"),
         (["warmup!=true"], "ac"),
         (["kernel='; DROP TABLE records"], ""),
     ],

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from documents import hostile, small
+from small_files import room_for
 
 from proofcost.reports import as_json, writing
 from proofcost.reports.document import Section
@@ -66,20 +67,12 @@ def test_what_a_report_does_not_have_is_said(suffix: str, what: str, tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     path.write_text("old")
-
-    def full(self: Path, content: bytes) -> int:
-        with self.open("wb") as file:
-            file.write(content[:10])
-        raise OSError(28, "No space left on device", str(self))
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(OSError, match="No space left"):
+    with room_for(10), pytest.raises(OSError, match="File too large") as caught:
         write(small(), path)
+    assert caught.value.filename == str(path)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 

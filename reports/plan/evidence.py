@@ -17,13 +17,12 @@ import numpy as np
 
 from proofcost.harness.columns import COLUMNS, Kind
 from proofcost.harness.described import shown
-from proofcost.reports.cells import CACHE_STATE
 from proofcost.reports.dataset import Data
 from proofcost.reports.inert import inert
 from proofcost.reports.plan.asked import Asked
 from proofcost.reports.statistics.sample import Floats
 from proofcost.reports.units import plural
-from proofcost.reports.where import Where
+from proofcost.reports.where import CACHE_STATE, Where
 
 FAKE_BELOW = 0.5
 """A "time-out" that took less of its limit than this is none: the least that timers, loaded hosts and limits of another
