@@ -65,7 +65,7 @@ def main(args: argparse.Namespace) -> int:
 
 def _classes(data: Data) -> list[str]:
     query = "SELECT DISTINCT host_class FROM records WHERE host_class IS NOT NULL ORDER BY 1"
-    return [str(row[0]) for row in data.connection.execute(query).fetchall()]
+    return [str(row[0]) for row in data.rows(query)]
 
 
 def _class(name: str, known: Sequence[str], evidence: str) -> str:

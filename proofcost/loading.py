@@ -29,4 +29,4 @@ def load(
     condition = parse(where or [], since)
     names = ", ".join(f'"{name}"' for name in columns) if columns else "*"
     query = f"SELECT {names} FROM records WHERE {condition.sql} ORDER BY started_ns, record"
-    return data.connection.sql(query, params=condition.parameters).to_arrow_table()
+    return data.table(query, condition.parameters)

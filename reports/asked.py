@@ -49,9 +49,9 @@ def ask(paths: Sequence[str], conditions: list[str], since: str | None, pool: Se
 
 def refuse_none(data: Data, where: Where, conditions: Sequence[str]) -> None:
     """Raise WhereError where the conditions leave none of the records there are."""
-    if data.connection.execute(f"SELECT 1 FROM {VIEW} WHERE {where.sql} LIMIT 1", where.parameters).fetchall():
+    if data.rows(f"SELECT 1 FROM {VIEW} WHERE {where.sql} LIMIT 1", where.parameters):
         return
-    ((count,),) = data.connection.execute(f"SELECT count(*) FROM {VIEW}").fetchall()
+    ((count,),) = data.rows(f"SELECT count(*) FROM {VIEW}")
     if not count:
         return
     hint = ""
@@ -60,7 +60,7 @@ def refuse_none(data: Data, where: Where, conditions: Sequence[str]) -> None:
         if not sign or name.strip() not in _SUGGESTED:
             continue
         query = f'SELECT DISTINCT "{name.strip()}" FROM {VIEW} WHERE "{name.strip()}" IS NOT NULL LIMIT 1000'
-        there = sorted(str(row[0]) for row in data.connection.execute(query).fetchall())
+        there = sorted(str(row[0]) for row in data.rows(query))
         if value.strip() not in there and (near := difflib.get_close_matches(value.strip(), there, 1)):
             hint = f"; did you mean {name.strip()}={inert_outside(near[0], 80)}?"
     raise WhereError(f"--where and --since leave none of {plural(count, 'record')}{hint}")
@@ -71,7 +71,7 @@ def nothing(data: Data, where: Where) -> str:
     query = f"""
         SELECT count(*), count(host_class), count(*) FILTER (WHERE outcome = 'exited') FROM {VIEW}
         WHERE ({where.sql}) AND NOT coalesce(warmup, false)"""
-    records, told, exited = data.connection.execute(query, where.parameters).fetchall()[0]
+    records, told, exited = data.rows(query, where.parameters)[0]
     if not records:
         return "there is no record to report on; look at --where and --since, or name other data"
     if not exited:

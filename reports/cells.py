@@ -233,7 +233,7 @@ class _Asked:
 
     def fetch(self, query: str, first: Sequence[object] = ()) -> pa.Table:
         """`first`: parameters that stand before those of `where`."""
-        return self.data.connection.sql(query, params=[*first, *self.where.parameters]).to_arrow_table()
+        return self.data.table(query, (*first, *self.where.parameters))
 
 
 def _expression(name: str, one_class: Mapping[str, str]) -> str:

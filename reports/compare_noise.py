@@ -58,7 +58,7 @@ def _calibrating(data: Data) -> list[str]:
         f"SELECT DISTINCT {_SERIES} FROM {VIEW} WHERE kernel_sha256 IS NOT NULL AND NOT coalesce(warmup, false) "
         f"GROUP BY {_SERIES}, coalesce(workload, subject, module), kernel_sha256 HAVING count(DISTINCT kernel) > 1"
     )
-    return sorted(str(row[0]) for row in data.connection.execute(query).fetchall())
+    return sorted(str(row[0]) for row in data.rows(query))
 
 
 def _keep(kept: dict[tuple[str, str], Rate], found: Sequence[Rate], ways: Sequence[Way]) -> None:

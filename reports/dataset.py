@@ -45,9 +45,10 @@ class DataError(Exception):
 
 @dataclass(slots=True)
 class Data:
-    """An open data set: ask `connection` for `records` (columns: harness/columns.py)."""
+    """An open data set: one table, `records` (columns: harness/columns.py), that is asked in SQL."""
 
     connection: duckdb.DuckDBPyConnection
+    """Where answers are kept."""
     problems: list[Problem]
     parquet_files: int
     journal_records: int
@@ -55,6 +56,18 @@ class Data:
     """Host classes that are taken as one (`store declare`), of all stores among the paths."""
     paths: tuple[str, ...] = ()
     """What was opened."""
+
+    def rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """The answer to a query over `records`; a parameter for each `?`."""
+        return self.connection.execute(query, parameters).fetchall()
+
+    def table(self, query: str, parameters: Sequence[object] = ()) -> pa.Table:
+        """The same, for long answers."""
+        return self.connection.sql(query, params=list(parameters)).to_arrow_table()
+
+    def keep(self, name: str, query: str, parameters: Sequence[object] = ()) -> None:
+        """Keep an answer as the table `name` of `connection`, which is asked there from then on."""
+        self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}", parameters)
 
 
 def open_data(paths: Sequence[str | os.PathLike[str]]) -> Data:

@@ -111,7 +111,7 @@ def said_of(*chosen: tuple[Data, Where]) -> list[str]:
         if data.declared:
             declared.update(dict.fromkeys(data.declared))
             query = f"SELECT DISTINCT host_class FROM records WHERE ({where.sql}) AND host_class IS NOT NULL"
-            seen.update(str(row[0]) for row in data.connection.execute(query, where.parameters).fetchall())
+            seen.update(str(row[0]) for row in data.rows(query, where.parameters))
     return notes(declared, seen)
 
 

@@ -139,7 +139,7 @@ def evidence(data: Data, one: str, other: str) -> Evidence:
         if works:
             shown.append(_shown(metric, [(cells[0][key], cells[1][key]) for key in works]))
     query = f"SELECT * FROM {VIEW} WHERE host_class IN (?, ?) ORDER BY record"
-    records = data.connection.sql(query, params=[one, other]).to_arrow_table()
+    records = data.table(query, (one, other))
     return Evidence(tuple(shown), records)
 
 

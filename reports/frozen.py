@@ -41,10 +41,9 @@ def _records(data: Data, where: Where) -> dict[str, Any]:
     """How many records there were, and a digest over their ids."""
     made, count = hashlib.sha256(), 0
     query = f"SELECT record FROM {VIEW} WHERE {where.sql} ORDER BY record"
-    cursor = data.connection.execute(query, where.parameters)
-    while some := cursor.fetchmany(100_000):
-        count += len(some)
-        for (record,) in some:
+    for some in data.table(query, where.parameters).to_batches(100_000):
+        count += some.num_rows
+        for record in some.column(0).to_pylist():
             made.update(str(record).encode("utf-8", "surrogatepass") + b"\n")
     return {"count": count, "sha256": made.hexdigest()}
 

@@ -140,7 +140,7 @@ def _along(data: Data, where: Where) -> str:
     for name in (COMMIT, VERSION):
         expression, _, parameters = reach(name, name)
         query = f"SELECT count(DISTINCT {expression}) FROM {VIEW} WHERE {where.sql}"
-        if data.connection.execute(query, (*parameters, *where.parameters)).fetchall()[0][0] > (name != COMMIT):
+        if data.rows(query, (*parameters, *where.parameters))[0][0] > (name != COMMIT):
             return name
     return TIME
 

@@ -96,7 +96,7 @@ def _word(value: Any) -> str:
 def machines(data: Data, where: Where) -> dict[str, int]:
     """How many machines there are of each host class."""
     query = f"SELECT coalesce(host_class, 'unknown'), count(DISTINCT host) FROM {VIEW} WHERE {where.sql} GROUP BY 1"
-    return {str(name): int(count) for name, count in data.connection.execute(query, where.parameters).fetchall()}
+    return {str(name): int(count) for name, count in data.rows(query, where.parameters)}
 
 
 def oddities(data: Data, where: Where) -> list[str]:
@@ -109,7 +109,7 @@ def oddities(data: Data, where: Where) -> list[str]:
         SELECT DISTINCT one.host FROM boots AS one JOIN boots AS other
             ON one.host = other.host AND one.boot < other.boot AND one.first <= other.last AND other.first <= one.last
         ORDER BY 1"""
-    for (host,) in data.connection.execute(query, where.parameters).fetchall():
+    for (host,) in data.rows(query, where.parameters):
         notes.append(
             f"TWO MACHINES UNDER ONE NAME: host {host} ran under two boots at the same time (a copied machine-id or "
             "store?); their figures are told apart only by boot: --where boot=ID"
@@ -119,7 +119,7 @@ def oddities(data: Data, where: Where) -> list[str]:
         WHERE {where.sql} AND host IS NOT NULL AND host_class IS NOT NULL GROUP BY 1
         HAVING count(DISTINCT host_class) > 1
         ORDER BY 1"""
-    for host, count in data.connection.execute(query, where.parameters).fetchall():
+    for host, count in data.rows(query, where.parameters):
         notes.append(
             f"host {host} is in the data as {count} host classes: it was changed between runs (a host's kernel, "
             "microcode, governor), and each class stands by itself"
@@ -130,7 +130,7 @@ def oddities(data: Data, where: Where) -> list[str]:
                 PARTITION BY plan, session, host, boot, workload, threads ORDER BY block, place, started_ns) AS before
             FROM {VIEW} WHERE {where.sql} AND block IS NOT NULL AND place IS NOT NULL AND started_ns IS NOT NULL)
         WHERE started_ns < before ORDER BY 1"""
-    back = [str(row[0]) for row in data.connection.execute(query, where.parameters).fetchall()]
+    back = [str(row[0]) for row in data.rows(query, where.parameters)]
     if back:
         notes.append(
             f"the clock of day does not follow the order of the series in {len(back)} of them (first: {back[0][:12]}): "

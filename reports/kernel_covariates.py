@@ -72,7 +72,7 @@ def _known(asked: Asked) -> _Known:
         f"FROM {VIEW} WHERE ({asked.where.sql}) AND kernel IS NOT NULL GROUP BY 1"
     )
     known: dict[str, dict[str, int]] = {}
-    for subject, text, size in asked.data.connection.execute(query, asked.where.parameters).fetchall():
+    for subject, text, size in asked.data.rows(query, asked.where.parameters):
         values = _object(text)
         if size is not None:
             values[INPUT] = size

@@ -117,7 +117,7 @@ def _rebuilt(data: Data, where: Where) -> list[Same]:
     unit = ("kernel_sha256", *_UNIT)
     made: list[Same] = []
     query = f"SELECT 1 FROM {VIEW} WHERE ({where.sql}) AND labels LIKE '%\"commit\":%' LIMIT 1"
-    if not data.connection.execute(query, where.parameters).fetchall():
+    if not data.rows(query, where.parameters):
         return made
     for cell in read(data, where, by, METRICS, unit, (), bins=False):
         if UNKNOWN in cell.key[:2] or len(cell.kernels) < 2 or cell.verdict not in FINISHED:
@@ -207,5 +207,5 @@ def _steal(data: Data, where: Where) -> dict[str, tuple[int, int, int]]:
         GROUP BY 1"""
     return {
         str(name): (int(stolen), int(busy), int(runs))
-        for name, stolen, busy, runs in data.connection.execute(query, where.parameters).fetchall()
+        for name, stolen, busy, runs in data.rows(query, where.parameters)
     }

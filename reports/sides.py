@@ -52,11 +52,11 @@ def resolve(base: str, head: str, paths: Sequence[str], common: Where) -> tuple[
         raise SideError(f"{unknown[0]!r}: no path, and there is no data to look it up as a name in: {error}") from None
     known = [_resolve(name, shared, common) for name in (base, head)]
     if shared is not None and all(side.said.startswith("kernel") for side in known):
-        found = shared.connection.execute(
+        found = shared.rows(
             "SELECT plan, max(started_ns) FROM records WHERE plan IS NOT NULL AND kernel IN (?, ?) AND " + common.sql +
             " GROUP BY plan HAVING count(DISTINCT kernel) = 2 ORDER BY 2 DESC LIMIT 1",
             (base, head, *common.parameters),
-        ).fetchall()  # fmt: skip
+        )  # fmt: skip
         for plan, started_ns in found:
             when = datetime.fromtimestamp(started_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M")
             known = [
@@ -88,7 +88,7 @@ def _resolve(name: str, data: Data | None, common: Where) -> Side:
     saved = Where("json_extract_string(labels, '$.saved') = ?", (name,))
     for where, said in ((saved, f"saved as {name}"), (Where("kernel = ?", (name,)), f"kernel {name}")):
         query = f"SELECT 1 FROM records WHERE {where.sql} AND {common.sql} LIMIT 1"
-        if data.connection.execute(query, (*where.parameters, *common.parameters)).fetchall():
+        if data.rows(query, (*where.parameters, *common.parameters)):
             return Side(name, data, _and(where, common), said)
     # Not before: a command that was imported as a kernel's name may hold these signs.
     if _OPERATOR.search(name) and not os.path.exists(name):
@@ -101,13 +101,13 @@ def _resolve(name: str, data: Data | None, common: Where) -> Side:
         )
     for where, said in ((saved, "a saved name"), (Where("kernel = ?", (name,)), "a kernel")):
         query = f"SELECT count(*) FROM records WHERE {where.sql}"
-        ((count,),) = data.connection.execute(query, where.parameters).fetchall()
+        ((count,),) = data.rows(query, where.parameters)
         if count:
             raise SideError(f"{name!r}: {said}, but --where and --since leave none of its {plural(count, 'record')}")
     query = (
         "SELECT DISTINCT kernel FROM records UNION SELECT DISTINCT json_extract_string(labels, '$.saved') FROM records"
     )
-    names = sorted(str(row[0]) for row in data.connection.execute(query).fetchall() if row[0] is not None)
+    names = sorted(str(row[0]) for row in data.rows(query) if row[0] is not None)
     near = difflib.get_close_matches(name, names, 1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names[:10])}" if names else "there is no data"
     raise SideError(f"{name!r}: no path, no saved name, no kernel and no condition like kernel=NAME; {hint}")

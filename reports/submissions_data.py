@@ -123,7 +123,7 @@ def _part(cohort: Sequence[str], key: Sequence[str], at: int) -> str:
 def _told(data: Data, where: Where, label: str) -> bool:
     expression, _, parameters = reach(label, label)
     query = f"SELECT count({expression}) FROM {VIEW} WHERE {where.sql}"
-    return bool(data.connection.execute(query, (*parameters, *where.parameters)).fetchall()[0][0])
+    return bool(data.rows(query, (*parameters, *where.parameters))[0][0])
 
 
 def _cohort(name: str, cells: Sequence[Cell], one_problem: bool) -> Cohort:

@@ -118,11 +118,10 @@ def backtest(data: Data, where: Where, asked: Asked) -> BackTested:
 
 def _cut(data: Data, where: Where) -> int:
     """When the second half of the sessions begins."""
-    found = data.connection.execute(
-        f"""SELECT quantile_disc(began, 0.5), min(began), count(*) FROM (
-                SELECT min(started_ns) AS began FROM records WHERE {where.sql} GROUP BY session)""",
-        where.parameters,
-    ).fetchone()
+    data.keep("plan_sessions", f"SELECT min(started_ns) AS began FROM records WHERE {where.sql} GROUP BY session",
+              where.parameters)  # fmt: skip
+    query = "SELECT quantile_disc(began, 0.5), min(began), count(*) FROM plan_sessions"
+    found = data.connection.execute(query).fetchone()
     if found is None or found[0] is None:
         raise PlanError("--backtest: no record tells when it began")
     if found[0] == found[1]:

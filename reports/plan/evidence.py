@@ -8,7 +8,9 @@ others, so of each submission the largest amount counts, once. What is unlike is
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -22,7 +24,7 @@ from proofcost.reports.inert import inert
 from proofcost.reports.plan.asked import Asked
 from proofcost.reports.statistics.sample import Floats
 from proofcost.reports.units import plural
-from proofcost.reports.where import CACHE_STATE, Where
+from proofcost.reports.where import CACHE_STATE, Where, reach
 
 FAKE_BELOW = 0.5
 """A "time-out" that took less of its limit than this is none: the least that timers, loaded hosts and limits of another
@@ -39,6 +41,8 @@ METHODS = {
 FIGURES = ("wall_command", "wall_program", "memory_peak_tree", "memory_peak_process", "disk_peak_writable")
 _TEXTS = {column.name for column in COLUMNS if column.kind is Kind.TEXT and column.name != "events"}
 _LISTED = 5
+_LOOKED_AT = 10_000
+"""Different labels that are looked through for what a misspelt name may mean."""
 MOST_CLASSES = 50
 """Each is a row of every table, and takes as long to work out as a plan of its own."""
 
@@ -149,9 +153,12 @@ LEFT_OUT = {
 
 
 def _runs(where: str, of: str) -> str:
-    """SQL that puts the runs that are looked at, one a row, into a table of their own: `fate` says how each ended."""
+    """SQL of the runs that are looked at, one a row: `fate` says how each ended."""
+    statuses = ", ".join(
+        f"CASE WHEN {name} > 0 AND weak LIKE '%\"{name}\":%' THEN json_extract_string(weak, '$.{name}') END AS s_{name}"
+        for name in FIGURES
+    )
     return f"""
-    CREATE OR REPLACE TEMP TABLE plan_runs AS
     WITH here AS (
         SELECT *, coalesce(nullif(wall_command, 0), nullif(wall_program, 0)) AS took,
             coalesce(nullif(memory_peak_tree, 0), nullif(memory_peak_process, 0)) AS peak,
@@ -198,7 +205,10 @@ def _runs(where: str, of: str) -> str:
         fate <> 'ended' OR peak_status = 'lower_bound' OR coalesce(peak >= {AT_CAP} * memory_limit_bytes, false)
             AS memory_cut,
         CASE WHEN disk_peak_writable IS NOT NULL THEN greatest(disk_peak_writable, 1) END AS disk,
-        fate <> 'ended' AS disk_cut
+        fate <> 'ended' AS disk_cut,
+        plan, {statuses}, defects, memory_peak_tree IS NULL AS no_tree, memory_peak_process > 0 AS of_process,
+        CASE WHEN memory_peak_tree IS NULL THEN json_extract_string(absent, '$.memory_peak_tree') END AS why_no_tree,
+        {CACHE_STATE} AS cache_state
     FROM fated
     """
 
@@ -207,7 +217,7 @@ def choose(data: Data, where: Where, asked: Asked) -> None:
     """Make `plan_runs`. Raises PlanError for a class column that there is not."""
     of = " || ', ' || ".join(_class(name) for name in asked.limits.by) or "''"
     try:
-        data.connection.execute(_runs(where.sql, of), where.parameters)
+        data.keep("plan_runs", _runs(where.sql, of), where.parameters)
     except duckdb.Error as error:
         raise PlanError(f"the records cannot be asked: {str(error).splitlines()[0][:200]}") from None
 
@@ -230,25 +240,38 @@ def _class(name: str) -> str:
     raise PlanError(f"limits.by: no class can be made of {name!r}; {hint}")
 
 
-def _classes_there_are(connection: duckdb.DuckDBPyConnection, where: Where, asked: Asked) -> None:
+def _classes_there_are(data: Data, where: Where, asked: Asked) -> None:
     """Raise PlanError for a class by a label or covariate that no record has, or for too many classes."""
     how = asked.said.get("limits.by", "limits.by")
     for name in asked.limits.by:
         head, dot, key = name.partition(".")
         if not dot or head not in ("label", "covariate"):
             continue
-        known = _texts(
-            connection, f"SELECT DISTINCT unnest(json_keys({head}s)) FROM records WHERE ({where.sql})", where
-        )
+        _, _, path = reach(name, how)
+        query = f"SELECT 1 FROM records WHERE json_extract_string({head}s, ?) IS NOT NULL AND ({where.sql}) LIMIT 1"
+        if data.rows(query, (*path, *where.parameters)):
+            continue
+        known = _names(data, f"{head}s", where)
         if key not in known:
             raise PlanError(f"{how}: no record has a {head} {shown(key)}{_suggested(key, known)}")
-    count = _one(connection, "SELECT count(DISTINCT of) FROM plan_runs")
+    count = _one(data.connection, "SELECT count(DISTINCT of) FROM plan_runs")
     if count > MOST_CLASSES:
         by = ", ".join(inert(name, 40, True) for name in asked.limits.by)
         raise PlanError(
             f"{how}: {by}: {count} classes of submission, and {MOST_CLASSES} at most are planned for; take what has "
             "few values, a size (input_bytes: a class is a decade), or fewer records (--where)"
         )
+
+
+def _names(data: Data, column: str, where: Where) -> list[str]:
+    """Of labels or covariates, as far as a look at some of them tells."""
+    query = f"SELECT DISTINCT {column} FROM records WHERE {column} IS NOT NULL AND ({where.sql}) LIMIT {_LOOKED_AT}"
+    known: set[str] = set()
+    for (text,) in data.rows(query, where.parameters):
+        with contextlib.suppress(ValueError, RecursionError):
+            made = json.loads(text)
+            known.update(made if isinstance(made, dict) else ())
+    return sorted(known)
 
 
 def gather(data: Data, where: Where, asked: Asked) -> Evidence:
@@ -261,7 +284,7 @@ def gather(data: Data, where: Where, asked: Asked) -> Evidence:
             "no record to plan from; measure some (proofcost run -- JUDGE...), import some, or name where they are "
             "with --data"
         )
-    _classes_there_are(connection, where, asked)
+    _classes_there_are(data, where, asked)
     classes = _texts(connection, "SELECT DISTINCT host_class FROM plan_runs WHERE host_class IS NOT NULL")
     kernels = _texts(connection, "SELECT DISTINCT kernel FROM plan_runs WHERE kernel IS NOT NULL")
     connection.execute(OF_CLASSES)
@@ -292,7 +315,7 @@ def gather(data: Data, where: Where, asked: Asked) -> Evidence:
         first_ns=first,
         last_ns=last,
         left_out=tuple(LEFT_OUT[fate].format(plural(fates[fate], "run")) for fate in LEFT_OUT if fates.get(fate)),
-        weaknesses=tuple(_weaknesses(connection, where)),
+        weaknesses=tuple(_weaknesses(connection)),
         kernels=tuple(kernels),
         host_classes=tuple(classes),
     )
@@ -303,9 +326,8 @@ def _one(connection: duckdb.DuckDBPyConnection, query: str) -> int:
     return int(found[0]) if found else 0
 
 
-def _texts(connection: duckdb.DuckDBPyConnection, query: str, where: Where | None = None) -> list[str]:
-    found = connection.execute(query, where.parameters if where is not None else None)
-    return sorted(str(row[0]) for row in found.fetchall())
+def _texts(connection: duckdb.DuckDBPyConnection, query: str) -> list[str]:
+    return sorted(str(row[0]) for row in connection.execute(query).fetchall())
 
 
 def _narrow(
@@ -461,24 +483,21 @@ NAMES = {
 }
 
 
-def _weaknesses(connection: duckdb.DuckDBPyConnection, where: Where) -> list[str]:
+def _weaknesses(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """What the sources cannot tell, or tell badly, with how many runs it is so."""
-    inside = f"SELECT * FROM records WHERE ({where.sql}) AND record IN (SELECT record FROM plan_used)"
+    inside = "SELECT *, nullif(g_source, '') AS source FROM plan_used"
     lines: list[str] = []
     for figure in FIGURES:
         for source, status, count in connection.execute(
-            f"""SELECT source, json_extract_string(weak, '$.{figure}') AS status, count(*) FROM ({inside})
-                WHERE {figure} > 0 AND status IS NOT NULL GROUP BY ALL ORDER BY ALL""",
-            where.parameters,
+            f"""SELECT source, s_{figure} AS status, count(*) FROM ({inside})
+                WHERE status IS NOT NULL GROUP BY ALL ORDER BY ALL"""
         ).fetchall():
             if status in STATUSES:
                 lines.append(f"{inert(source or 'unknown', 30)}: {count} {NAMES[figure]} {STATUSES[status]}")
     for source, missing, count, process, reason in connection.execute(
-        f"""SELECT source, count(*) FILTER (memory_peak_tree IS NULL) AS missing, count(*),
-                count(*) FILTER (memory_peak_tree IS NULL AND memory_peak_process > 0),
-                mode(json_extract_string(absent, '$.memory_peak_tree')) FROM ({inside})
-            GROUP BY source HAVING missing > 0 ORDER BY source""",
-        where.parameters,
+        f"""SELECT source, count(*) FILTER (no_tree) AS missing, count(*), count(*) FILTER (no_tree AND of_process),
+                mode(why_no_tree ORDER BY why_no_tree) FROM ({inside})
+            GROUP BY source HAVING missing > 0 ORDER BY source"""
     ).fetchall():
         name = inert(source or "unknown", 30)
         if process:
@@ -492,14 +511,12 @@ def _weaknesses(connection: duckdb.DuckDBPyConnection, where: Where) -> list[str
         f"""SELECT source, defect, count(*) FROM (
                 SELECT source, unnest(from_json(defects, '["VARCHAR"]')) AS defect FROM ({inside})
                 WHERE defects IS NOT NULL
-            ) GROUP BY ALL ORDER BY 3 DESC, 1, 2 LIMIT {_LISTED}""",
-        where.parameters,
+            ) GROUP BY ALL ORDER BY 3 DESC, 1, 2 LIMIT {_LISTED}"""
     ).fetchall():
         lines.append(f"{inert(source or 'unknown', 30)}: {inert(str(defect), 160)} ({plural(count, 'run')})")
     states = dict(
         connection.execute(
-            f"SELECT {CACHE_STATE} AS state, count(*) FROM ({inside}) WHERE state IS NOT NULL GROUP BY ALL",
-            where.parameters,
+            "SELECT cache_state, count(*) FROM plan_used WHERE cache_state IS NOT NULL GROUP BY ALL"
         ).fetchall()
     )
     if states.get("cold") and states.get("warm"):

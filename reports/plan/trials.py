@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import duckdb
-
 from proofcost.harness.decode import LineError
 from proofcost.harness.merged import Record
 from proofcost.reports.contention import Load, loads
@@ -32,7 +30,7 @@ def trials(data: Data, host_class: str | None = None) -> tuple[Trials, ...]:
     """Of the benches among the records that `evidence.gather` looked at, if they ran anything side by side.
     `host_class`: only those on it."""
     made: list[Trials] = []
-    for (_, where), records in _plans(data.connection).items():
+    for (_, where), records in _plans(data).items():
         if host_class is not None and where != host_class:
             continue
         by_work: dict[tuple[str, str], list[Load]] = {}
@@ -49,15 +47,17 @@ def trials(data: Data, host_class: str | None = None) -> tuple[Trials, ...]:
     return tuple(made)
 
 
-def _plans(connection: duckdb.DuckDBPyConnection) -> dict[tuple[str, str | None], list[Record]]:
+def _plans(data: Data) -> dict[tuple[str, str | None], list[Record]]:
     """Records of each bench that ran something side by side, by host class."""
-    rows = connection.execute(
-        """SELECT plan, host_class, record, session, phase, kernel, events FROM records
-           WHERE events IS NOT NULL AND plan IN (
-               SELECT DISTINCT plan FROM records WHERE record IN (
-                   SELECT record FROM plan_runs WHERE fate = 'side by side'))
-           ORDER BY plan, started_ns, record"""
-    ).fetchall()
+    query = "SELECT DISTINCT plan FROM plan_runs WHERE fate = 'side by side' AND plan IS NOT NULL"
+    plans = tuple(str(plan) for (plan,) in data.connection.execute(query).fetchall())
+    if not plans:
+        return {}
+    rows = data.rows(
+        f"""SELECT plan, host_class, record, session, phase, kernel, events FROM records
+           WHERE plan IN ({", ".join("?" * len(plans))}) AND events IS NOT NULL ORDER BY plan, started_ns, record""",
+        plans,
+    )
     made: dict[tuple[str, str | None], list[Record]] = {}
     for plan, where, invocation, session, phase, kernel, events in rows:
         kinds = {}
