@@ -16,8 +16,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from proofcost import doctor_checks
+from proofcost import doctor_checks, kernels
 from proofcost.adapters import launchers, leaneval
+from proofcost.bench_suites import registry
 from proofcost.doctor_seen import Check, Counter, Interpreter, Seen, Status, Tool, Tried
 from proofcost.harness import (
     cgroup,
@@ -35,6 +36,7 @@ from proofcost.harness import (
     store,
     whole,
 )
+from proofcost.harness.described import DescriptionError
 from proofcost.harness.record import Json
 from proofcost.output import settled
 
@@ -45,21 +47,6 @@ _STARTS = 7
 _CLOCK_READS = 100  # in a batch; the fastest batch is the one that nothing interrupted
 _CHILD = ("/bin/true", "/usr/bin/true")
 
-# Names under which kernels are installed (lean-kernel-arena's checkers), with the variable that names one elsewhere.
-KERNELS = (
-    ("nanoda_bin", "PROOFCOST_NANODA"),
-    ("sokonanoda", "PROOFCOST_SOKONANODA"),
-    ("lean4lean", None),
-    ("leanchecker", None),
-    ("con-leche", None),
-    ("con-ron", None),
-    ("nanobruijn", None),
-    ("nanoclo", None),
-    ("zignodamus", None),
-    ("eink0rn", None),
-    ("rpylean-c", None),
-    ("mathgraph", None),
-)
 LEAN_TOOLS = ("lake", "lean", "lean4export", "comparator")
 INTERPRETERS = (
     "/usr/bin/python3",
@@ -229,16 +216,32 @@ def try_bwrap(tool: Tool | None) -> Tried:
 def look_tools() -> dict[str, object]:
     landrun = find_tool("landrun", "COMPARATOR_LANDRUN")
     bwrap = find_tool("bwrap", "COMPARATOR_BWRAP")
-    kernels = [find_tool(name, variable) for name, variable in KERNELS]
     lean = [find_tool(name) for name in LEAN_TOOLS]
     return {
         "landrun": landrun,
         "landrun_enforces": try_landrun(landrun),
         "bwrap": bwrap,
         "bwrap_works": try_bwrap(bwrap),
-        "kernels": tuple(tool for tool in kernels if tool is not None),
+        "kernels": look_kernels(),
         "lean_tools": tuple(tool for tool in lean if tool is not None),
     }
+
+
+def look_kernels() -> tuple[Tool, ...]:
+    """The kernels of the registry (`proofcost kernels`) that are installed here."""
+    found = []
+    try:
+        known = registry.load([], os.environ)
+    except DescriptionError as error:  # a file of the user's own; `kernels` says more
+        policy.say(f"doctor: {error}")
+        known = registry.load([], {})
+    for entry in known.values():
+        if entry.control:
+            continue
+        one = kernels.look(entry, None)
+        if one["program"] is not None:
+            found.append(Tool(entry.name, record.escape_text(one["program"]), one["sha256"], one["version"]))
+    return tuple(found)
 
 
 def _nearest(path: str) -> str:

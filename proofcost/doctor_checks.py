@@ -259,7 +259,7 @@ def kernels(seen: Seen) -> Check:
     name, why = "kernels", "a cost belongs to one binary with one configuration; the digest says which"
     facts: dict[str, Json] = {"found": [_tool_facts(tool) for tool in seen.kernels]}
     if not seen.kernels:
-        cure = "put a kernel on PATH, or set PROOFCOST_NANODA / PROOFCOST_SOKONANODA; `proofcost demo` needs none"
+        cure = "put a kernel on PATH, or name it (`proofcost kernels` says how); `proofcost demo` needs none"
         return Check(name, Status.NOTE, "none found", why, cure, facts)
     return Check(name, Status.GOOD, "; ".join(_tool_text(tool) for tool in seen.kernels), why, None, facts)
 

@@ -65,9 +65,9 @@ def main(args: argparse.Namespace) -> int:
     return DONE
 
 
-def look(entry: Convention, cache: str) -> dict[str, Any]:
+def look(entry: Convention, cache: str | None) -> dict[str, Any]:
     """What is known of one entry here. `program` is None where it is not installed, and then `not_found` says where
-    it was looked for."""
+    it was looked for. `cache`: where digests are kept."""
     words = tuple(
         registry.filled(word, {"python": kernel_of.python(), "here": registry.HERE}) for word in entry.command
     )

@@ -1,6 +1,7 @@
 """What doctor concludes, on hosts that are made up, and one real look at this one."""
 
 import argparse
+import hashlib
 import json
 import os
 import shutil
@@ -206,7 +207,7 @@ CASES: dict[str, tuple[dict[str, Any], str, Status, str, str]] = {
         "userns",
     ),
     "setuid bwrap": ({"bwrap": replace(BWRAP, setuid=True)}, "bwrap", Status.WARN, "setuid", "chmod u-s"),
-    "no kernel": ({"kernels": ()}, "kernels", Status.NOTE, "none found", "PROOFCOST_NANODA"),
+    "no kernel": ({"kernels": ()}, "kernels", Status.NOTE, "none found", "proofcost kernels"),
     "no lake": ({"lean_tools": ()}, "lean", Status.NOTE, "no lake", "elan"),
     "forgeable store": (
         {"store_fault": "store /dev/shm/x: below /dev, which sandboxes make writable; choose another folder"},
@@ -641,3 +642,35 @@ def test_a_launcher_that_was_changed_or_cannot_start_is_bad(tmp_path: Path) -> N
 )
 def test_launchers_check(tried: Tried, directory: str | None, status: Status) -> None:
     assert doctor_checks.launchers(replace(GOOD, launchers=tried, launchers_directory=directory)).status is status
+
+
+def test_every_kernel_that_the_registry_knows_is_found_with_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "mine"
+    program.write_text("#!/bin/sh\necho mine 1.2\n")
+    program.chmod(0o755)
+    own = tmp_path / "own.toml"
+    own.write_text(
+        '[mine]\ndescription = "one of ours"\nprograms = ["mine"]\nversion = ["--version"]\n'
+        'version_pattern = "mine (.*)"\ninput = "path"\nexit = { 0 = "accepted" }\n'
+    )
+    monkeypatch.setenv("PROOFCOST_KERNELS", str(own))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("PROOFCOST_NANODA", "PROOFCOST_SOKONANODA"):
+        monkeypatch.delenv(name, raising=False)
+    (found,) = doctor.look_kernels()
+    assert (found.name, found.path, found.version) == ("mine", str(program), "1.2")
+    assert found.sha256 == hashlib.sha256(program.read_bytes()).hexdigest()
+
+
+def test_a_faulty_list_of_kernels_is_told_and_the_known_ones_are_still_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own.toml").write_text("[mine]\nprogramm = 3\n")
+    monkeypatch.setenv("PROOFCOST_KERNELS", str(tmp_path / "own.toml"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("PROOFCOST_NANODA", "PROOFCOST_SOKONANODA"):
+        monkeypatch.delenv(name, raising=False)
+    assert doctor.look_kernels() == ()
+    assert "own.toml:2: mine.programm: unknown key; did you mean programs?" in capfd.readouterr().err
