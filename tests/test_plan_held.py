@@ -93,18 +93,6 @@ def test_a_full_disk_behind_stdout_is_called_stdout(words: list[str], tmp_path: 
     assert done.stderr == "proofcost: stdout: the output cannot be written: No space left on device\n"
 
 
-def test_a_full_disk_behind_a_file_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Path, data: bytes) -> int:
-        raise OSError(28, "No space left on device")
-
-    from proofcost.reports import writing
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(OSError, match="No space left") as found:
-        writing.replace({tmp_path / "x.json": b""})
-    assert found.value.filename == str(tmp_path / "x.json")
-
-
 def test_a_name_that_is_no_utf_8_is_shown_as_its_byte(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "nowhere\udcff.toml"]) == 2
     assert r"nowhere\xff.toml: cannot be read" in capsys.readouterr().err

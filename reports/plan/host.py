@@ -11,9 +11,10 @@ from proofcost.reports.plan.asked import Asked, Host, Sandbox
 from proofcost.reports.plan.evidence import ImpossibleError, PlanError
 from proofcost.reports.plan.jobs import Verdicts
 from proofcost.reports.plan.limits import Choice
+from proofcost.reports.plan.profiles import Profiles
 from proofcost.reports.plan.trials import Trials
 from proofcost.reports.statistics.contention import Binding, Concurrency, Contention, concurrency
-from proofcost.reports.statistics.peak_of_sums import LEAST_RUNS, Overcommit, room_for
+from proofcost.reports.statistics.peak_of_sums import LEAST_RUNS, Overcommit, profile_risk, room_for
 from proofcost.reports.statistics.survival import Bounded
 from proofcost.reports.units import human
 
@@ -156,6 +157,33 @@ def service(verdicts: Verdicts, sandbox: Given, asked: Sandbox, host: Host) -> S
     )
 
 
+SIMULATED_MOST = 100_000
+"""Runs times sandboxes that are laid over each other: some seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverTime:
+    """What time profiles say of sandboxes side by side: each peaks when its runs did, not all at once."""
+
+    count: int
+    """Sandboxes: those of the peak of sums, else those of the limits."""
+    profiles: int
+    low: float
+    estimated: float
+    high: float
+    """Chance that a verdict sees the host run out of memory, with the simulation's interval (95 %)."""
+
+
+def over_time(found: Profiles | None, limit_bytes: float, count: int, room: float, seed: int) -> OverTime | None:
+    """None without profiles, or where nobody runs beside another."""
+    if found is None or count < 2:
+        return None
+    cut = [np.minimum(one, limit_bytes) for one in found.memory_bytes]
+    runs = max(200, min(4000, SIMULATED_MOST // count))
+    risk = profile_risk(cut, count, room, runs=runs, seed=seed)
+    return None if risk is None else OverTime(count, len(cut), *risk)
+
+
 @dataclass(frozen=True, slots=True)
 class HostPlan:
     host: Host
@@ -168,6 +196,7 @@ class HostPlan:
     no_overcommit: str
     risk: float
     """Of the target of `overcommit`."""
+    over_time: OverTime | None
     own_kills: Bounded
     """Share of verdicts that need more memory than their own limit, whatever else runs."""
     fit: Contention | None
@@ -205,9 +234,10 @@ def plan_host(
     work: Service,
     found: tuple[Trials, ...],
     both_ways: bool = True,
+    profiles: Profiles | None = None,
 ) -> HostPlan | None:
-    """None where no memory limit is known. `both_ways`: peaks are added up though limits decide. Raises PlanError for a
-    host that is smaller than any verdict."""
+    """None where no memory limit is known. `both_ways`: peaks are added up though limits decide. `profiles`: laid over
+    each other beside that. Raises PlanError for a host that is smaller than any verdict."""
     if sandbox.memory_bytes is None:
         return None
     room = host.memory_bytes - host.reserve_bytes
@@ -262,6 +292,9 @@ def plan_host(
         overcommit=overcommit,
         no_overcommit=no_overcommit,
         risk=risk,
+        over_time=over_time(
+            profiles, sandbox.memory_bytes, guaranteed if overcommit is None else overcommit.count, room, asked.seed
+        ),
         own_kills=memory.limit.curve.exceedance(sandbox.memory_bytes),
         fit=fit,
         trials=found,

@@ -26,6 +26,7 @@ from proofcost.reports.plan.limits import (
     retries,
     tail_of,
 )
+from proofcost.reports.plan.profiles import profiles
 from proofcost.reports.plan.trials import Trials, trials
 from proofcost.reports.plan.what_if import Alternatives, alternatives
 from proofcost.reports.where import Where
@@ -83,7 +84,8 @@ def make(data: Data, where: Where, asked: Asked, with_alternatives: bool = True)
     host = work = stream = batch = no_fleet = None
     if asked.host is not None:
         work = service(verdicts, sandbox, asked.sandbox, asked.host)
-        host = plan_host(asked, asked.host, sandbox, memory, work, contention) if verdicts.count else None
+        if verdicts.count:
+            host = plan_host(asked, asked.host, sandbox, memory, work, contention, profiles=profiles(data))
         if asked.load is not None and host is None:
             no_fleet = "no fleet without a memory limit: measure memory, or give one (sandbox.memory)"
             if not verdicts.count:

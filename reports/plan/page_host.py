@@ -87,7 +87,7 @@ def _memory(plan: HostPlan) -> Table:
         own = Bound(plan.own_kills.high, at_least=False)
     found = plan.overcommit
     few: Entry = Missing(plan.no_overcommit)
-    rows = (
+    rows: list[Sequence[Entry]] = [
         ("the sum of limits", plan.guaranteed, 0, own),
         (
             f"the peak of sums, at most {words.percent(plan.risk)}",
@@ -95,9 +95,24 @@ def _memory(plan: HostPlan) -> Table:
             few if found is None else Bound(found.risk, at_least=False),
             own,
         ),
-    )
-    note = "the risk is that of all sandboxes peaking at once: the safe side; other constraints are not in this table"
-    return Table("memory_ways", "Memory: limits that fit, or peaks that fit", columns, rows, (note,))
+    ]
+    notes = [
+        "the risk is that of all sandboxes peaking at once: the safe side; other constraints are not in this table"
+    ]
+    seen = plan.over_time
+    if seen is not None:
+        rows.append(
+            (
+                f"the same many, by {seen.profiles} time profiles",
+                seen.count,
+                Estimate(seen.estimated, seen.low, seen.high, SURE),
+                own,
+            )
+        )
+        notes.append(
+            "by time profiles: each sandbox peaks when its runs did, as the timelines beside their records have it"
+        )
+    return Table("memory_ways", "Memory: limits that fit, or peaks that fit", columns, rows, notes)
 
 
 def _costs(plan: HostPlan) -> Table:
