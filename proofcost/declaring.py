@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from proofcost.extras import need
-from proofcost.output import DONE, FAILED
+from proofcost.output import DONE, FAILED, warn_of
 from proofcost.reports.inert import inert_outside
 from proofcost.show import USAGE, UsageError
 
@@ -35,7 +35,7 @@ def add_parser(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         "--evidence",
         required=True,
         metavar="FILE|DATA",
-        help="records of the same works on both: a calibration, or A/A runs (store, folder, .parquet or .jsonl)",
+        help="records of the same works on both: a calibration, or A/A runs (store, folder, .parquet, .jsonl or URL)",
     )
     parser.add_argument("--store", metavar="STORE", help="where to declare it (default: $PROOFCOST_STORE, else yours)")
     parser.set_defaults(run=main)
@@ -51,8 +51,9 @@ def main(args: argparse.Namespace) -> int:
     try:
         store = chosen(args.store)
         data = open_data([args.evidence])
+        warn_of(data)
         known = _classes(data)
-        one, other = (_class(name, known, args.evidence) for name in (args.one, args.other))
+        one, other = (_class(name, known, inert_outside(data.paths[0], 200, True)) for name in (args.one, args.other))
         return _declare(store, data, one, other)
     except (UsageError, DataError, DeclarationError) as error:
         print(f"proofcost: {error}", file=sys.stderr)
@@ -76,7 +77,7 @@ def _class(name: str, known: Sequence[str], evidence: str) -> str:
     shown = ", ".join(inert_outside(one, 40, True) for one in known[:8]) or "none"
     what = "stands for several host classes" if found else "no such host class"
     raise UsageError(
-        f"{inert_outside(name, 60, True)!r}: {what} in {inert_outside(evidence, 200, True)}, which has {shown}; "
+        f"{inert_outside(name, 60, True)!r}: {what} in {evidence}, which has {shown}; "
         "the evidence must hold runs on both"
     )
 

@@ -25,10 +25,9 @@ from proofcost.extras import need
 from proofcost.harness.columns import COLUMNS, Kind, Row
 from proofcost.harness.merged import Record
 from proofcost.harness.whole_file import whole_file
-from proofcost.output import DONE, FAILED
+from proofcost.output import DONE, FAILED, warn_of
 from proofcost.reports.findings import cannot_be_read, nothing_here, problem_lines
 from proofcost.reports.inert import inert_outside
-from proofcost.reports.units import plural
 from proofcost.show import USAGE, UsageError, choose_store, find, warn
 
 _PREFIX = "to_"
@@ -144,8 +143,7 @@ def _export_rows(args: argparse.Namespace, made: RowFormat) -> int:
             refuse_none(data, where, conditions)
         except WhereError as error:
             raise UsageError(str(error)) from None
-    if data.problems:
-        print(f"proofcost: {plural(len(data.problems), 'line or file', 'lines or files')} skipped", file=sys.stderr)
+    warn_of(data)
     rows = _rows(data.connection, where.sql, where.parameters)
     notes: dict[str, None] = {}
     status = _to(

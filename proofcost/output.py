@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from proofcost.reports.dataset import Data
 
 DONE, FAILED = 0, 1
 
@@ -39,6 +43,15 @@ def guarded(command: Callable[[], int]) -> int:
         print(f"proofcost: stdout: the output cannot be written: {error.strerror or error}", file=sys.stderr)
         return _settled or FAILED
     return status
+
+
+def warn_of(data: Data) -> None:
+    """Say on stderr what was not read of a data set, and what is to be known of the places it is from."""
+    count = len(data.problems)
+    if count:
+        print(f"proofcost: {count:,} {'line or file' if count == 1 else 'lines or files'} skipped", file=sys.stderr)
+    for note in data.notes:
+        print(f"proofcost: {note}", file=sys.stderr)
 
 
 def _forget() -> None:

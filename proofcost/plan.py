@@ -188,18 +188,26 @@ def _open(args: argparse.Namespace, wanted: Asked) -> tuple[Data, Where, list[st
     from proofcost.reports.where import parse
 
     folder = os.path.dirname(os.path.abspath(args.file)) if args.file else os.getcwd()
-    named = args.data or [os.path.join(folder, os.path.expanduser(path)) for path in wanted.data]
+    named = args.data or [_data(folder, path) for path in wanted.data]
     paths = named or [choose_store(None, os.environ, os.geteuid())[0]]
     conditions = [*wanted.where, *args.where]
     since = args.since or wanted.since
     where = parse(conditions, since)
     data = open_data(paths)
-    sources = [inert_outside(str(path), 200) for path in paths]
+    sources = [inert_outside(path, 200) for path in data.paths]
+    sources += data.notes
     if conditions or since:
         sources.append(" and ".join([*conditions, *([f"since {since}"] if since else [])]))
     if data.problems:
         sources.append(f"{plural(len(data.problems), 'line or file', 'lines or files')} skipped: proofcost log tells")
     return data, where, sources
+
+
+def _data(folder: str, named: str) -> str:
+    """A URL as it is; a path from the plan's folder."""
+    from proofcost.reports.remote import is_url
+
+    return named if is_url(named) else os.path.join(folder, os.path.expanduser(named))
 
 
 def _write_suite(args: argparse.Namespace, plan: Plan) -> None:

@@ -1,4 +1,4 @@
-"""`proofcost store compact|prune|sql|declare|synth`: files as Parquet, SQL, host classes that are one, made-up data."""
+"""`proofcost store compact|push|prune|sql|declare|synth`: files as Parquet and where they go, SQL, and more."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import Progress
 
-from proofcost import declaring, synth
+from proofcost import declaring, push, synth
 from proofcost.extras import need
 from proofcost.harness.columns import COLUMNS
-from proofcost.output import DONE, FAILED
+from proofcost.output import DONE, FAILED, warn_of
 from proofcost.reports.inert import inert, inert_outside
 from proofcost.reports.units import plural
 from proofcost.show import USAGE, UsageError, choose_store
+
+if TYPE_CHECKING:
+    from proofcost.reports.compaction import Done
 
 _AGE = re.compile(r"(\d{1,9})([smhd]?)")
 _AGE_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -45,7 +48,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
             type=age,
             help=f"leave younger sessions (default {DEFAULT_AGE})",
         )
-        action.set_defaults(run=compact if name == "compact" else prune)
+        if name == "compact":
+            action.set_defaults(run=compact)
+            push.add_parser(actions)
+            continue
+        action.add_argument(
+            "--pushed",
+            metavar="URL",
+            help="remove Parquet files too, and only what was read back at URL just now (store push)",
+        )
+        action.set_defaults(run=prune)
     sql = actions.add_parser(
         "sql",
         help="ask DuckDB about the records",
@@ -54,7 +66,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     sql.add_argument(
         "query", nargs="?", metavar="QUERY", help="for example: SELECT kernel, count(*) FROM records GROUP BY 1"
     )
-    sql.add_argument("--data", action="append", metavar="PATH", help="store, folder or file of records (repeatable)")
+    sql.add_argument(
+        "--data", action="append", metavar="PATH", help="store, folder, file or URL of records (repeatable)"
+    )
     sql.add_argument("--columns", action="store_true", help="list the columns and what they mean")
     sql.add_argument("--csv", action="store_true", help="print as CSV")
     sql.set_defaults(run=ask)
@@ -84,48 +98,78 @@ def chosen(named: str | None) -> Path:
 
 def compact(args: argparse.Namespace) -> int:
     """`store compact`."""
-    return _work(args, "compacting")
+    return _work(args, lambda store: _alone(store, lambda: compacting(store, args.min_age)))
 
 
 def prune(args: argparse.Namespace) -> int:
     """`store prune`."""
-    return _work(args, "pruning")
+    return _work(args, lambda store: _alone(store, lambda: _pruning(store, args.min_age, args.pushed)))
 
 
-def _work(args: argparse.Namespace, doing: str) -> int:
+def _work(args: argparse.Namespace, run: Callable[[Path], int]) -> int:
     need("reports", "pyarrow", "duckdb", "orjson")
-    from proofcost.reports import compaction
     from proofcost.reports.parquet import CopyError
+    from proofcost.reports.sole import BusyError
 
-    run = compaction.compact if doing == "compacting" else compaction.prune
     try:
         store = chosen(args.path)
-        done = with_progress(doing, lambda tell: run(store, args.min_age, tell))
+        return run(store)
     except UsageError as error:
         print(f"proofcost: {error}", file=sys.stderr)
         return USAGE
-    except CopyError as error:
+    except (BusyError, CopyError) as error:
         print(f"proofcost: {error}", file=sys.stderr)
         return FAILED
     except OSError as error:
         where = inert_outside(str(error.filename or store), 200, True)
         print(f"proofcost: store {where}: {error.strerror or error}; the same call goes on from here", file=sys.stderr)
         return FAILED
-    if doing == "compacting":
-        into = f" into {plural(len(done.files), 'file')}" if done.files else ""
-        print(f"{plural(done.records, 'record')} copied{into}; {done.known} stood there already")
-    else:
-        left = "whatever reads the store finds them in Parquet, their timelines stay in traces/"
-        print(f"{plural(done.records, 'record')} removed; {left}")
+
+
+def _alone(store: Path, work: Callable[[], int]) -> int:
+    """Raises BusyError where another works on the store's Parquet files."""
+    from proofcost.reports.sole import sole
+
+    with sole(store):
+        return work()
+
+
+def compacting(store: Path, min_age_s: float) -> int:
+    """Compact, and say what was done. Raises OSError, CopyError."""
+    from proofcost.reports import compaction
+
+    done = with_progress("compacting", lambda tell: compaction.compact(store, min_age_s, tell))
+    into = f" into {plural(len(done.files), 'file')}" if done.files else ""
+    print(f"{plural(done.records, 'record')} copied{into}; {done.known} stood there already")
+    _left(done, min_age_s)
+    return DONE
+
+
+def _pruning(store: Path, min_age_s: float, pushed: str | None) -> int:
+    from proofcost.reports import compaction
+
+    if pushed is not None:
+        return push.prune_pushed(store, pushed, min_age_s)
+    pruned(with_progress("pruning", lambda tell: compaction.prune(store, min_age_s, tell)), min_age_s)
+    return DONE
+
+
+def pruned(done: Done, min_age_s: float) -> None:
+    """Say what was removed."""
+    left = "whatever reads the store finds them in Parquet, their timelines stay in traces/"
+    print(f"{plural(done.records, 'record')} removed; {left}")
+    _left(done, min_age_s)
+
+
+def _left(done: Done, min_age_s: float) -> None:
     for count, what in (
-        (done.young, f"sessions left: written to less than {args.min_age:g} s ago (--min-age)"),
+        (done.young, f"sessions left: written to less than {min_age_s:g} s ago (--min-age)"),
         (done.running, "records left: something may still be added to them"),
         (done.unverified, "records left: not (or not all of their files) in Parquet"),
         (len(done.problems), "lines or files that are no records were left as they are; `proofcost log` tells"),
     ):
         if count:
             print(f"{count} {what}")
-    return DONE
 
 
 def with_progress(doing: str, work: Callable[[Callable[[int, int], None]], Any]) -> Any:
@@ -157,8 +201,7 @@ def ask(args: argparse.Namespace) -> int:
     except (UsageError, DataError) as error:
         print(f"proofcost: {error}", file=sys.stderr)
         return USAGE
-    if data.problems:
-        print(f"proofcost: {plural(len(data.problems), 'line or file', 'lines or files')} skipped", file=sys.stderr)
+    warn_of(data)
     queries: Sequence[str] = [args.query] if args.query is not None else _prompt()
     status = DONE
     for query in queries:

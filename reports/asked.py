@@ -37,7 +37,8 @@ def ask(paths: Sequence[str], conditions: list[str], since: str | None, pool: Se
     data = open_data(paths)
     if conditions or since is not None:
         refuse_none(data, where, conditions)
-    said = [inert_outside(path, 200) for path in paths]
+    said = [inert_outside(path, 200) for path in data.paths]
+    said += data.notes
     said += [f"records with {inert_outside(condition, 200)} only" for condition in conditions]
     said += [f"records since {since} only"] if since is not None else []
     said += [f"records put together though they differ in {', '.join(pool)}"] if pool else []

@@ -17,7 +17,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,7 +87,7 @@ def compact(store: Path, min_age_s: float = 3600.0, progress: Progress = lambda 
 def _compact(store: Path, min_age_s: float, progress: Progress) -> Done:
     done = Done()
     clean(store)
-    have = _Known(store)
+    have = _Known(parquet.files(store))
     batch = _Batch(store, have, done)
     newest = time.time() - min_age_s if min_age_s > 0 else math.inf
     for folder in _folders(store, progress):
@@ -139,13 +139,19 @@ def any_rows(path: str | os.PathLike[str], problems: list[Problem], running: lis
     return made
 
 
-def prune(store: Path, min_age_s: float = 3600.0, progress: Progress = lambda *_: None) -> Done:
+def prune(
+    store: Path,
+    min_age_s: float = 3600.0,
+    progress: Progress = lambda *_: None,
+    among: Collection[Path] | None = None,
+) -> Done:
     """Remove the invocation files of sessions that Parquet files hold whole. Raises OSError.
 
-    A session goes as a whole or stays: what is derived of a record needs the others beside it.
+    A session goes as a whole or stays: what is derived of a record needs the others beside it. `among`: of the store's
+    Parquet files, those that count for it.
     """
     done = Done()
-    have = _Known(store)
+    have = _Known(parquet.files(store) if among is None else among)
     for records in _sessions(store, min_age_s, done, progress):
         pending = sum(not _is_final(record) for record in records)
         unverified = sum(not _is_verified(record, have) for record in records)
@@ -220,25 +226,34 @@ def _may_run(record: Record) -> bool:
 
 
 class _Known:
-    """What the store's Parquet files hold: by record, the digest of its events and its file."""
+    """What a store's Parquet files hold: by record, the digest of its events and its file."""
 
-    def __init__(self, store: Path) -> None:
-        self.where: dict[str, tuple[bytes, Path]] = {}
-        for path in parquet.files(store):
-            try:
-                self._read(path)
-            except pa.ArrowException as error:
-                why = str(error).split("\n")[0][:100]
-                raise parquet.CopyError(f"{path}: no Parquet file that can be read ({why}); move it away") from None
+    def __init__(self, files: Collection[Path]) -> None:
+        self._files = files
+        self._where: dict[str, tuple[bytes, Path]] | None = None
 
-    def _read(self, path: Path) -> None:
-        for batch in parquet.batches(path, ("record", "source")):
-            for record, source, events in zip(batch["record"], batch["source"], batch["events"], strict=True):
-                if source == JOURNAL and events is not None:
-                    self.where[record] = (_digest(events), path)
+    @property
+    def where(self) -> dict[str, tuple[bytes, Path]]:
+        """Read when first asked for: 8 s a million records, and a store that was pruned never asks."""
+        if self._where is None:
+            self._where = {}
+            for path in self._files:
+                try:
+                    self._where.update(_held_by(path))
+                except pa.ArrowException as error:
+                    why = str(error).split("\n")[0][:100]
+                    raise parquet.CopyError(f"{path}: no Parquet file that can be read ({why}); move it away") from None
+        return self._where
 
     def holds(self, record: str, events: str) -> bool:
         return record in self.where and self.where[record][0] == _digest(events)
+
+
+def _held_by(path: Path) -> Iterator[tuple[str, tuple[bytes, Path]]]:
+    for batch in parquet.batches(path, ("record", "source")):
+        for record, source, events in zip(batch["record"], batch["source"], batch["events"], strict=True):
+            if source == JOURNAL and events is not None:
+                yield record, (_digest(events), path)
 
 
 def _digest(text: str) -> bytes:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import duckdb
 
-_PHYSICAL = {"VARCHAR": "BYTE_ARRAY", "BIGINT": "INT64", "BOOLEAN": "BOOLEAN"}
+PHYSICAL = {"VARCHAR": "BYTE_ARRAY", "BIGINT": "INT64", "BOOLEAN": "BOOLEAN"}
 LONGEST = 4096
 """Characters of a text that is put into queries."""
 
@@ -38,11 +38,11 @@ def constants(connection: duckdb.DuckDBPyConnection, files: str, scan: str, type
     """
     try:
         told = connection.execute(_ASK.format(files=files)).fetchall()
-        nothing = {name for name, null, *_ in told if null and types.get(name) in _PHYSICAL}
+        nothing = {name for name, null, *_ in told if null and types.get(name) in PHYSICAL}
         single = [
             str(name)
             for name, null, one, kind, other in told
-            if one and not null and name in types and kind == other == _PHYSICAL.get(types[name])
+            if one and not null and name in types and kind == other == PHYSICAL.get(types[name])
         ]
         quoted = ", ".join(f'"{name}"' for name in single) or "1"
         row = connection.execute(f"SELECT {quoted} FROM ({scan}) LIMIT 1").fetchone() if told else None

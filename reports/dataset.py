@@ -1,7 +1,8 @@
 """Paths -> one table `records` in DuckDB: Parquet files as they are, and journals that are not compacted yet.
 
-What can be handed over: a store, a folder of Parquet files, one Parquet file, a session's folder, a `.jsonl` file. A
-record that stands in several of them counts once; the Parquet copy stands for it.
+What can be handed over: a store, a folder of Parquet files, one Parquet file, a session's folder, a `.jsonl` file, a
+place where many hosts' files are collected (a folder or URL; sealed_files.py). A record that stands in several of them
+counts once; the Parquet copy stands for it.
 
 A store's sessions are read one by one, and kept as rows with their lines folded (folding.py): some 2 kB a record, not
 60. More than `HELD_ROWS` of them go to a temporary file, which goes when the process does. `events` is made of the
@@ -26,8 +27,11 @@ from proofcost.harness.derive import shared_hosts
 from proofcost.harness.merged import Record
 from proofcost.reports import declarations, ordinary, parquet
 from proofcost.reports.compaction import any_rows
-from proofcost.reports.constants import constants
+from proofcost.reports.constants import PHYSICAL, constants
 from proofcost.reports.folding import FOLDED_FROM, unfolded
+from proofcost.reports.remote import RemoteError, is_url, local_path, shown
+from proofcost.reports.sealed_files import SealedFile, SealedFiles, nothing_sealed, sealed_files
+from proofcost.reports.survey import ForeignError, shared, survey
 
 VIEW = "records"
 HELD_ROWS = 50_000
@@ -55,7 +59,9 @@ class Data:
     declared: tuple[declarations.Declaration, ...] = ()
     """Host classes that are taken as one (`store declare`), of all stores among the paths."""
     paths: tuple[str, ...] = ()
-    """What was opened."""
+    """What was opened, as it is shown to people."""
+    notes: tuple[str, ...] = ()
+    """What is to be told of places where files are collected, one line each (sealed_files.py, survey.py)."""
 
     def rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """The answer to a query over `records`; a parameter for each `?`."""
@@ -74,8 +80,16 @@ def open_data(paths: Sequence[str | os.PathLike[str]]) -> Data:
     """Open paths as one data set. Raises DataError."""
     files: dict[Path, None] = {}
     journals: list[str] = []
+    places: list[tuple[str, list[tuple[Path, SealedFile]]]] = []
+    notes: list[str] = []
     for given in paths:
-        path = Path(given)
+        if (sealed := _sealed(given)) is not None:
+            notes += sealed.notes
+            places.append((sealed.place.shown, list(zip(_paths(sealed), sealed.files, strict=True))))
+            files.update((path, None) for path, _ in places[-1][1])
+        path = local_path(given)
+        if path is None:
+            continue
         if not path.exists():
             raise DataError(f"{path}: no such file or folder; name a store, a folder of Parquet files or a .jsonl file")
         if any(char in str(path) for char in "*?["):  # DuckDB takes every name for a pattern
@@ -84,13 +98,18 @@ def open_data(paths: Sequence[str | os.PathLike[str]]) -> Data:
             files[path.resolve()] = None
             continue
         if path.is_dir():
-            files.update(dict.fromkeys(parquet.files(path.resolve())))
+            if sealed is None:
+                files.update(dict.fromkeys(parquet.files(path.resolve())))
             if not _holds_journals(path):
                 continue
         journals.append(str(path))
     connection = connect()
+    for where, collected in places:
+        notes += _survey(connection, where, collected)
     if files:
         open_files(connection, list(files), len(paths) > 1)
+    if places:
+        notes += shared(connection)
     journal = _Journal(connection, _known(connection) if files and journals else set())
     for one in journals:
         journal.read(one)
@@ -99,9 +118,41 @@ def open_data(paths: Sequence[str | os.PathLike[str]]) -> Data:
     sources = ["SELECT * FROM journal"] if journal.count or not files else []
     sources += ["SELECT * FROM compacted"] if files else []
     connection.execute(f"CREATE VIEW {VIEW} AS {' UNION ALL BY NAME '.join(sources)}")
+    local = [path for path in map(local_path, paths) if path is not None]
     return Data(
-        connection, journal.problems, len(files), journal.count, declarations.read(paths), tuple(map(str, paths))
-    )
+        connection, journal.problems, len(files), journal.count, declarations.read(local),
+        tuple(shown(given) if is_url(given) else str(given) for given in paths), tuple(notes),
+    )  # fmt: skip
+
+
+def _sealed(given: str | os.PathLike[str]) -> SealedFiles | None:
+    """What a place with seals has; None for anything else. Raises DataError."""
+    try:
+        sealed = sealed_files(given)
+        if sealed is not None and not sealed.files and (is_url(given) or not _holds_journals(Path(given))):
+            raise nothing_sealed(sealed)
+    except RemoteError as error:
+        raise DataError(str(error)) from None
+    return sealed
+
+
+def _paths(sealed: SealedFiles) -> list[Path]:
+    """Raises DataError."""
+    try:
+        return sealed.paths()
+    except RemoteError as error:
+        raise DataError(str(error)) from None
+
+
+def _survey(connection: duckdb.DuckDBPyConnection, place: str, files: Sequence[tuple[Path, SealedFile]]) -> list[str]:
+    """Raises DataError."""
+    kinds = {name: PHYSICAL[kind] for name, kind in _SQL_TYPES.items() if kind in PHYSICAL}
+    try:
+        return survey(connection, place, files, kinds) if files else []
+    except ForeignError as error:
+        raise DataError(str(error)) from None
+    except duckdb.Error as error:
+        raise DataError(f"{place}: {str(error).splitlines()[0][:300]}; move that file away") from None
 
 
 def connect() -> duckdb.DuckDBPyConnection:

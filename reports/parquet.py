@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePath
+from typing import Any, TypeVar
 
 import numpy as np
 import orjson
@@ -226,15 +226,23 @@ class CopyError(Exception):
 def files(store: Path) -> list[Path]:
     """The Parquet files that count of a store, or of a folder of such files: of each name the newest generation
     (`NAME.1.parquet` replaces `NAME.0.parquet`)."""
-    newest: dict[tuple[Path, str], tuple[int, Path]] = {}
     is_store = (store / "parquet").is_dir() or (store / "sessions").is_dir()
-    for path in _all(store / "parquet" if is_store else store):
+    return newest(_all(store / "parquet" if is_store else store))
+
+
+AnyPath = TypeVar("AnyPath", bound=PurePath)
+
+
+def newest(paths: Iterable[AnyPath]) -> list[AnyPath]:
+    """Of each name the newest generation, sorted."""
+    found: dict[tuple[PurePath, str], tuple[int, AnyPath]] = {}
+    for path in paths:
         stem, _, generation = path.name.removesuffix(".parquet").rpartition(".")
         if not generation.isdecimal():
             stem, generation = path.name, "0"
         key = (path.parent, stem)
-        newest[key] = max(newest.get(key, (-1, path)), (int(generation), path))
-    return sorted(path for _, path in newest.values())
+        found[key] = max(found.get(key, (-1, path)), (int(generation), path))
+    return sorted(path for _, path in found.values())
 
 
 def _all(folder: Path) -> Iterator[Path]:

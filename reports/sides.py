@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from proofcost.reports.dataset import Data, DataError, open_data
+from proofcost.reports.remote import is_url
 from proofcost.reports.units import plural
 from proofcost.reports.where import Where, parse
 
@@ -70,6 +71,8 @@ def resolve(base: str, head: str, paths: Sequence[str], common: Where) -> tuple[
 def _is_data(name: str) -> bool:
     """Whether a name is a path of records. A file of anything else may bear the name of a kernel: of a command that was
     imported, `/bin/true`."""
+    if is_url(name):
+        return True
     if os.path.isdir(name) or name.endswith((".parquet", ".jsonl")):
         return os.path.exists(name)
     if not os.path.isfile(name):
@@ -83,7 +86,8 @@ def _is_data(name: str) -> bool:
 
 def _resolve(name: str, data: Data | None, common: Where) -> Side:
     if _is_data(name):
-        return Side(name, open_data([name]), common, f"all of {name}")
+        data = open_data([name])
+        return Side(data.paths[0], data, common, "; ".join((f"all of {data.paths[0]}", *data.notes)))
     assert data is not None
     saved = Where("json_extract_string(labels, '$.saved') = ?", (name,))
     for where, said in ((saved, f"saved as {name}"), (Where("kernel = ?", (name,)), f"kernel {name}")):

@@ -1,0 +1,132 @@
+"""What is to be told of the files of a shared place before anybody trusts their figures. Nothing of it changes one.
+
+Read from the files' own statistics: files of another version of the records, records that started later than the
+storage wrote them, and machines that share one id. A file of no records, or with a column of another kind, is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import duckdb
+
+from proofcost.harness.columns import JOURNAL, NAMES
+from proofcost.harness.derive import shared_hosts
+from proofcost.harness.merged import Record
+from proofcost.reports.inert import inert_outside
+from proofcost.reports.sealed_files import SealedFile
+from proofcost.reports.units import plural
+
+SKEW_S = 60
+"""A storage's clock and a host's may differ by so much without a word."""
+_NAMED = 4
+_DAY_S = 86_400
+
+_ASK = """
+SELECT file_name, list(DISTINCT path_in_schema), list(DISTINCT [path_in_schema, type]),
+    max(CASE WHEN path_in_schema = 'started_ns' THEN try_cast(stats_max_value AS BIGINT) END),
+    min(CASE WHEN path_in_schema = 'host' THEN stats_min_value END)
+FROM parquet_metadata([{files}]) GROUP BY file_name ORDER BY file_name"""
+
+
+class ForeignError(Exception):
+    """A file that is none of records of ours. One line."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    columns: frozenset[str]
+    kinds: Mapping[str, str]
+    newest_ns: int | None
+    host: str
+
+
+def survey(
+    connection: duckdb.DuckDBPyConnection,
+    place: str,
+    files: Sequence[tuple[Path, SealedFile]],
+    kinds: Mapping[str, str],
+) -> list[str]:
+    """Lines to tell. `kinds`: column -> physical type that it must have. Raises ForeignError, duckdb.Error."""
+    names = ", ".join("'" + str(path).replace("'", "''") + "'" for path, _ in files)
+    told: dict[str, _Facts] = {}
+    for file_name, columns, types, newest_ns, host in connection.execute(_ASK.format(files=names)).fetchall():
+        told[file_name] = _Facts(frozenset(columns), dict(types), newest_ns, host or "unknown")
+    here = [(file, told[str(path)]) for path, file in files if str(path) in told]
+    for file, facts in here:
+        _refuse_foreign(place, file.name, facts, kinds)
+    return [*_versions(here), *_clocks(here)]
+
+
+def _refuse_foreign(place: str, name: str, facts: _Facts, kinds: Mapping[str, str]) -> None:
+    shown = f"{place}: {inert_outside(name, 200, True)}"
+    if "record" not in facts.columns:
+        raise ForeignError(f"{shown}: a Parquet file, but not of records (no column `record`); move it away")
+    for column, kind in facts.kinds.items():
+        if kinds.get(column, kind) != kind:
+            raise ForeignError(
+                f"{shown}: its column `{column}` is {kind}, and {kinds[column]} in this version; move it away, or read "
+                "it with the version that wrote it"
+            )
+
+
+def _versions(here: Sequence[tuple[SealedFile, _Facts]]) -> Iterator[str]:
+    """Files that lack columns which others have, and columns that this version does not know."""
+    known = frozenset(NAMES)
+    all_of_them = frozenset[str]().union(*(facts.columns for _, facts in here)) & known
+    lacking = [all_of_them - facts.columns for _, facts in here]
+    if any(lacking):
+        without = sorted(frozenset[str]().union(*lacking))
+        files = plural(sum(map(bool, lacking)), "file")
+        yield f"{files} of {len(here)} of another version of the records, without {_some(without)}: null there"
+    fresh = [column for column in sorted(frozenset[str]().union(*(facts.columns for _, facts in here)) - known)
+             if not column.startswith(_FORMS)]  # fmt: skip
+    if fresh:
+        yield f"columns that this version does not know are not read: {_some(fresh)}"
+
+
+_FORMS = ("form_", "gap_")
+
+
+def _clocks(here: Sequence[tuple[SealedFile, _Facts]]) -> Iterator[str]:
+    """Hosts with records that started after the storage had written them."""
+    late: dict[str, float] = {}
+    for file, facts in here:
+        if file.written_s is None or facts.newest_ns is None:
+            continue
+        ahead = facts.newest_ns / 1e9 - file.written_s
+        if ahead > SKEW_S:
+            late[facts.host] = max(ahead, late.get(facts.host, 0))
+    if late:
+        most = max(late.values())
+        span = f"{most / _DAY_S:.1f} days" if most > _DAY_S else f"{most:.0f} s"
+        hosts = _some(sorted(host[:12] for host in late))
+        yield (
+            f"clocks disagree: records of {plural(len(late), 'host')} ({hosts}) started up to {span} later than the "
+            "storage's own time of writing them; figures stand as they are, dates of that host may be wrong"
+        )
+
+
+def shared(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """Host ids that two boots used at the same time, in the view `compacted`."""
+    query = """SELECT host, boot, min(started_ns), max(started_ns + coalesce(wall_command, 0)) FROM compacted
+        WHERE source = ? AND host IS NOT NULL AND boot IS NOT NULL AND started_ns IS NOT NULL GROUP BY ALL"""
+    moments = [
+        Record("", "", {"host": {"instance": host, "boot_id": boot}, "clocks": {"realtime_ns": moment}}, None, None, "")
+        for host, boot, *span in connection.execute(query, [JOURNAL]).fetchall()
+        for moment in span
+    ]
+    yield from (inert_outside(problem.what, 400) for problem in shared_hosts(moments))
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(inert_outside(name, 40, True) for name in names[:_NAMED]) + more
+
+
+def day_of(seconds: float) -> str:
+    """The day of a moment, s since 1970, UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
