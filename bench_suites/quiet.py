@@ -128,6 +128,12 @@ def memory_available_bytes(proc: str = "/proc") -> int | None:
     return _meminfo(raw.splitlines()).get(b"MemAvailable")
 
 
+def memory_total_bytes(proc: str = "/proc") -> int | None:
+    """What the host has."""
+    raw = procfs.read_file(f"{proc}/meminfo", 1 << 16) or b""
+    return _meminfo(raw.splitlines()).get(b"MemTotal")
+
+
 def _meminfo(lines: Iterable[bytes]) -> dict[bytes, int]:
     table = {}
     for line in lines:

@@ -51,7 +51,8 @@ class Lock:
         """Raises BusyError, or StoreError where the session's file cannot be opened."""
         path = f"{place}/sessions/{session}/{SESSION_FILE}"
         try:
-            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            # For writing, which nothing does: NFS gives an exclusive lock to nobody else.
+            self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except OSError as error:
             raise store.StoreError(f"store {path}: cannot be opened: {error.strerror}") from None
         try:
@@ -59,6 +60,11 @@ class Lock:
         except BlockingIOError:
             os.close(self._fd)
             raise BusyError(f"session {session} is being worked on by another bench; wait for it") from None
+        except OSError as error:
+            os.close(self._fd)
+            raise store.StoreError(
+                f"store {path}: cannot be locked: {error.strerror}; choose a file system with locks"
+            ) from None
 
     def close(self) -> None:
         os.close(self._fd)

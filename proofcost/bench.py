@@ -15,9 +15,9 @@ from contextlib import ExitStack
 
 from rich.console import Console
 
-from proofcost import bench_families, bench_reports
+from proofcost import bench_cluster, bench_families, bench_reports
 from proofcost.bench_asked import asked
-from proofcost.bench_prepared import Prepared, prepare, print_plan
+from proofcost.bench_prepared import Prepared, check_memory, prepare, print_plan
 from proofcost.bench_progress import Progress
 from proofcost.bench_records import records_of
 from proofcost.bench_suites import (
@@ -25,6 +25,7 @@ from proofcost.bench_suites import (
     conduct,
     counters,
     durations,
+    homes,
     quiet,
     registry,
     scratch,
@@ -32,12 +33,11 @@ from proofcost.bench_suites import (
     suite,
 )
 from proofcost.bench_suites.expected import Expected
-from proofcost.bench_suites.series import ORDERS, Turn
+from proofcost.bench_suites.series import ORDERS, Series, Turn
 from proofcost.bench_suites.sessions import Known
 from proofcost.bench_suites.stopping import Interruptible, Stop
 from proofcost.harness import policy, store
 from proofcost.harness.described import DescriptionError
-from proofcost.harness.merged import Record
 from proofcost.harness.record import Json, escape_text
 from proofcost.output import settled
 from proofcost.reports import bench_table
@@ -45,6 +45,8 @@ from proofcost.reports.units import plural
 from proofcost.run import UsageError, chosen_store, parse_labels
 
 DONE, FINDING, USAGE, INTERRUPTED = 0, 1, 2, 130
+WRONG = (UsageError, DescriptionError, store.StoreError, sessions.BusyError)
+"""What a wrong call, or a host that cannot do what is asked, ends in: one line."""
 SAVED_MOST = 200
 """Longest name to save a series under, in characters."""
 
@@ -81,12 +83,18 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--save", metavar="NAME", help="keep the series under this name")
     add("--resume", action="store_true", help="go on where this series was interrupted")
     add("--shard", metavar="I/N", help="run part I of N of the plan")
-    add("-o", "--output", metavar="FILE", help="also write the chart: .svg, .pdf, .png (growth)")
+    add(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="also write the chart: .svg, .pdf, .png (growth); the folder of --on-cluster",
+    )
     add("--list-families", action="store_true", help="what exports can be generated, for what, and what is expected")
     add("--dry-run", action="store_true", help="print the plan and what it takes; run nothing")
     add("-l", "--label", action="append", default=[], metavar="K=V", help="label every record")
     add("--kernels", action="append", default=[], metavar="FILE", help="kernels of your own (see docs/bench.md)")
     add("--store", metavar="DIR", help="where records go (default: $PROOFCOST_STORE, else by user)")
+    bench_cluster.add_options(parser)
     parser.set_defaults(run=main)
 
 
@@ -96,13 +104,16 @@ def main(args: argparse.Namespace) -> int:
         bench_families.render(Console())
         return DONE
     try:
-        return _bench(args)
-    except (UsageError, DescriptionError, store.StoreError, sessions.BusyError) as error:
+        if bench_cluster.is_asked(args):
+            return bench_cluster.submit(args)
+        return bench(args)
+    except WRONG as error:
         policy.say(f"bench: {error}")
         return USAGE
 
 
-def _bench(args: argparse.Namespace) -> int:
+def bench(args: argparse.Namespace, plan_sha256: str | None = None) -> int:
+    """Run what `args` ask for; `plan_sha256`: only where that is its plan. Returns the exit code. Raises `WRONG`."""
     known = registry.load(args.kernels, os.environ)
     wanted = asked(args, known)
     if args.output is not None and (wrong := bench_reports.wrong_output(args.output, wanted.settings.report)):
@@ -118,10 +129,23 @@ def _bench(args: argparse.Namespace) -> int:
         except OSError as error:
             raise UsageError(f"no folder to work in: {error.strerror}; set TMPDIR") from None
         prepared = prepare(args, wanted, known, place, folder)
+        if plan_sha256 is not None:
+            check_plan(prepared.series, plan_sha256)
+            check_memory(prepared.series.settings.limits, max(prepared.series.settings.co_running))
         if args.dry_run:
             print_plan(prepared)
             return DONE
         return _run(args, prepared, labels, folder)
+
+
+def check_plan(made: Series, plan_sha256: str) -> None:
+    """Raises UsageError for a plan that is another one than it was."""
+    if made.sha256 != plan_sha256:
+        raise UsageError(
+            f"suite {made.settings.name}: its plan is {made.sha256[:16]} here and now, the campaign's is "
+            f"{plan_sha256[:16]}: a kernel's file, an export or an option is another one; put it back, or begin a new "
+            "campaign"
+        )
 
 
 def _run(args: argparse.Namespace, prepared: Prepared, labels: dict[str, Json], folder: str) -> int:
@@ -132,13 +156,15 @@ def _run(args: argparse.Namespace, prepared: Prepared, labels: dict[str, Json], 
     lock = sessions.Lock(prepared.place, session)
     try:
         records = records_of(prepared.place, session)
-        left = _left(prepared, records)
+        node = labels.get(homes.NODE_LABEL)
+        home = homes.here(prepared.place, node if isinstance(node, str) else None)
+        left = homes.left(prepared.turns, records, home)
         part = sessions.last_part(records) + 1
         finished = not left or _conduct(prepared, left, session, part, labels, folder)
         records = records_of(prepared.place, session)
     finally:
         lock.close()
-    missing = len(_left(prepared, records))
+    missing = len(homes.left(prepared.turns, records, home))
     found = FINDING if missing or bench_table.is_finding(records) else DONE
     status = settled(found if finished else INTERRUPTED)
     bench_reports.show(prepared.series, prepared.place, records, args.output)
@@ -148,12 +174,6 @@ def _run(args: argparse.Namespace, prepared: Prepared, labels: dict[str, Json], 
     if missing:
         policy.say(f"bench: {plural(missing, 'turn')} could not be measured; the same call with --resume tries again")
     return status
-
-
-def _left(prepared: Prepared, records: tuple[Record, ...]) -> list[Turn]:
-    """The turns that have no records of their own end yet."""
-    done = sessions.done(records)
-    return [turn for turn in prepared.turns if len(done.get(turn.number, ())) < turn.co_running]
 
 
 def _session(args: argparse.Namespace, prepared: Prepared, labels: dict[str, Json]) -> str:

@@ -22,7 +22,7 @@ from proofcost.run import UsageError
 
 GUARD_SHARE = 0.9
 """Of the memory that is there now: a kernel's limit where none is set, so that it cannot take the host down."""
-_SANDBOX_VARIABLES = {
+SANDBOX_VARIABLES = {
     call.LANDRUN: ("PROOFCOST_LANDRUN", "COMPARATOR_LANDRUN"),
     call.BWRAP: ("PROOFCOST_BWRAP", "COMPARATOR_BWRAP"),
 }
@@ -41,7 +41,13 @@ class Prepared:
     notes: tuple[str, ...]
 
 
-def prepare(args: argparse.Namespace, asked: Suite, known: Registry, place: str, scratch: str) -> Prepared:
+def prepare(
+    args: argparse.Namespace, asked: Suite, known: Registry, place: str | None, scratch: str, runs_here: bool = True
+) -> Prepared:
+    """`runs_here`: else it is for other hosts, and what this one can enforce does not matter.
+
+    Raises UsageError, DescriptionError.
+    """
     notes: list[str] = []
     asked_kernels = asked.kernels
     if asked.installed:
@@ -57,16 +63,16 @@ def prepare(args: argparse.Namespace, asked: Suite, known: Registry, place: str,
     if wrong is not None:
         raise UsageError(wrong)
     settings = replace(asked.settings, sandbox=_sandbox(asked.settings.sandbox.kind))
-    found = tuple(kernels.found(one, f"{place}/digests") for one in asked_kernels)
+    found = tuple(kernels.found(one, None if place is None else f"{place}/digests") for one in asked_kernels)
     if not asked.specs:
         raise UsageError(f"suite {settings.name}: no workload; list one under [[workload]], or give --on EXPORTS")
     works = work.prepare(asked.specs, scratch, asked.expected, asked.depth)
     made = series.make(settings, found, works.works)
     shard, turns = _shard(args.shard, made)
-    guard, why = _guard(settings.limits)
+    guard, why = _guard(settings.limits) if runs_here else (None, None)
     if why is not None:
         notes.append(why)
-    return Prepared(made, turns, shard, place, works.left_out, guard, tuple(notes))
+    return Prepared(made, turns, shard, place or "", works.left_out, guard, tuple(notes))
 
 
 def _installed(known: Registry, already: set[str]) -> tuple[list[Kernel], list[str]]:
@@ -84,7 +90,7 @@ def _installed(known: Registry, already: set[str]) -> tuple[list[Kernel], list[s
 def _sandbox(kind: str) -> call.Sandbox:
     if kind == call.NONE:
         return call.Sandbox()
-    variables = _SANDBOX_VARIABLES[kind]
+    variables = SANDBOX_VARIABLES[kind]
     named = next((os.environ[name] for name in variables if os.environ.get(name)), kind)
     program = shutil.which(named)
     if program is None:
@@ -114,6 +120,16 @@ def _guard(limits: Limits) -> tuple[int | None, str | None]:
     if why is not None or available is None:
         return None, f"no memory limit: it cannot be enforced here ({why or 'free memory is not known'})"
     return int(available * GUARD_SHARE), None
+
+
+def check_memory(limits: Limits, at_once: int) -> None:
+    """Raises UsageError where kernels may take more together than this host has: it would end them, not their limit."""
+    there = quiet.memory_total_bytes()
+    if limits.memory_bytes is not None and there is not None and limits.memory_bytes * at_once > there:
+        raise UsageError(
+            f"kernels may take {human(limits.memory_bytes * at_once, 'bytes')} together, and this host has "
+            f"{human(there, 'bytes')}: choose hosts with more (--constraint)"
+        )
 
 
 def _memory_refused(limit: int) -> str | None:

@@ -22,6 +22,12 @@ def records_of(place: str, session: str) -> tuple[Record, ...]:
     return tuple(sorted(found.values(), key=start_order))
 
 
+def all_records_of(place: str) -> tuple[Record, ...]:
+    """Those of every bench of a store, by start. Raises as `records_of`."""
+    found = [record for one in sessions.benches(place) for record in records_of(place, one.session)]
+    return tuple(sorted(found, key=start_order))
+
+
 def _moved(place: str, session: str) -> Iterator[Record]:
     try:
         import pyarrow.parquet as pq

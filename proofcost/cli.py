@@ -16,6 +16,7 @@ _COMMANDS = {
     "log": "sessions measured, newest first",
     "show": "what a session or one call cost",
     "bench": "run kernels on workloads: medians, spread, ratios, and records of every run",
+    "campaign": "a suite as shards on a cluster: status, resume, collect",
     "compare": "what changed between two kernels, commits or machines",
     "plan": "limits, sandboxes on a host and hosts, from records",
     "report": "kernels, submissions, hosts and their history from many records",

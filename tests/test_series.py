@@ -99,6 +99,12 @@ def test_shards_are_the_plan_each_turn_once(works: int, count: int, settings: di
     assert sorted(turn.number for shard in shards for turn in shard) == list(range(len(made.turns)))
     for shard in shards:
         assert [turn.number for turn in shard] == sorted(turn.number for turn in shard)
+    of_block: dict[int, set[int]] = {}
+    for at, shard in enumerate(shards):
+        for turn in shard:
+            if turn.block is not None:
+                of_block.setdefault(turn.block, set()).add(at)
+    assert {len(one) for one in of_block.values()} == {1}, "both sides of a block are on one host"
     homes = Counter(name for shard in shards for name in {turn.work.name for turn in shard})
     assert set(homes.values()) == {1}, "a workload is on one machine, whole"
 

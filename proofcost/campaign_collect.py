@@ -1,0 +1,190 @@
+"""`campaign collect`: every shard's records, checked, as one data set of Parquet files in FOLDER/collected.
+
+Only what counts goes there: of each turn its last record with an end of its own, of whole blocks. What was interrupted
+or run again stays in the shards' stores.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from proofcost.bench_records import all_records_of
+from proofcost.bench_suites import homes
+from proofcost.bench_suites.cluster import done, lock
+from proofcost.bench_suites.cluster import folder as campaigns
+from proofcost.bench_suites.cluster.folder import Campaign, CampaignError
+from proofcost.bench_suites.expected import duration
+from proofcost.campaign_resume import held
+from proofcost.extras import need
+from proofcost.harness.merged import Record, text_at
+from proofcost.reports.units import plural, when
+
+FILE = "collected.json"
+COMPLETE, REFUSED = 0, 1
+
+
+@dataclass(slots=True)
+class Collected:
+    """What FOLDER/collected/collected.json says of the data set beside it."""
+
+    campaign: str
+    suite: str
+    plan_sha256: str
+    collected_ns: int
+    shards_count: int
+    records_count: int = 0
+    left_out_count: int = 0
+    """Records of turns that were interrupted or run again."""
+    partial: bool = False
+    missing: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def collect(folder: str, partial: bool) -> int:
+    """Returns 0; 1 where a shard is missing and `partial` was not asked for. Raises CampaignError."""
+    need("reports", "pyarrow", "duckdb", "orjson")
+    with held(folder):
+        campaign = campaigns.read(folder)
+        made = Collected(campaign.id, campaign.suite, campaign.plan_sha256, time.time_ns(), len(campaign.shards))
+        chosen, seen = _chosen(folder, campaign, made)
+        made.partial = bool(made.missing)
+        for line in made.missing:
+            print(line)
+        if made.missing and not partial:
+            print(
+                f"not collected: {plural(len(made.missing), 'shard')} of {len(campaign.shards)} missing; "
+                f"proofcost campaign resume {shlex.quote(folder)}, or collect --partial"
+            )
+            return REFUSED
+        made.notes += skewed(campaign, seen, made.collected_ns)
+        made.notes += _classes(seen)
+        _put(folder, chosen, made)
+        for line in made.notes:
+            print(line)
+        where = campaigns.collected(folder)
+        what = f"PARTIAL, {len(made.missing)} of {len(campaign.shards)} shards missing: " if made.partial else ""
+        print(
+            f"{what}{plural(made.records_count, 'record')} in {where}; {made.left_out_count} of turns that were "
+            f"interrupted or run again left out; proofcost report kernels {shlex.quote(where)}"
+        )
+        return COMPLETE
+
+
+def _chosen(folder: str, campaign: Campaign, made: Collected) -> tuple[dict[int, set[str]], dict[int, list[Record]]]:
+    """({shard: ids of its records that count}, {shard: those records}); fills in what is missing."""
+    chosen: dict[int, set[str]] = {}
+    seen: dict[int, list[Record]] = {}
+    turns: dict[int, int] = {}
+    for number, shard in enumerate(campaign.shards, 1):
+        place = campaigns.shard_store(folder, number)
+        records = all_records_of(place) if os.path.isdir(place) else ()
+        of = done.of_shard(campaign, number, records)
+        if of.foreign is not None:
+            raise CampaignError(f"{place}: {of.foreign}; move what does not belong there away")
+        for turn, _ in of.counted:
+            if turns.setdefault(turn, number) != number:
+                raise CampaignError(f"turn {turn} stands in shards {turns[turn]} and {number}; one of them is a copy")
+        if of.runs_count < shard.runs_count:
+            name = f"shard {number}/{len(campaign.shards)}"
+            if lock.is_held(campaigns.told(folder, number, "lock")):
+                made.missing.append(f"{name}: still at work, {of.turns_count} of {shard.turns_count} turns done")
+                continue
+            torn = f", {plural(len(of.torn), 'block')} torn between hosts" if of.torn else ""
+            made.missing.append(f"{name}: {of.turns_count} of {shard.turns_count} turns done{torn}")
+        chosen[number] = {record.invocation for record in of.counted.values()}
+        seen[number] = list(of.counted.values())
+        made.left_out_count += len(records) - len(chosen[number])
+    return chosen, seen
+
+
+def _put(folder: str, chosen: dict[int, set[str]], made: Collected) -> None:
+    """Write the data set beside where it belongs, then move it there."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from proofcost.reports import compaction, parquet
+
+    where = campaigns.collected(folder)
+    new = f"{where}.new"
+    try:
+        shutil.rmtree(new, ignore_errors=True)
+        os.makedirs(f"{new}/parquet", 0o700)
+        for number, ids in chosen.items():
+            place = Path(campaigns.shard_store(folder, number))
+            if not ids:
+                continue
+            compaction.compact(place, 0)
+            for path in parquet.files(place):
+                table = parquet.read(path)
+                table = table.filter(pc.is_in(table["record"], pa.array(sorted(ids))))
+                if table.num_rows:
+                    # A shard's file may have another's name only where they hold the same records.
+                    into = Path(new) / path.relative_to(place).with_name(f"shard-{number}.{path.name}")
+                    into.parent.mkdir(parents=True, exist_ok=True)
+                    parquet.write(into, table.unify_dictionaries())
+                    made.records_count += table.num_rows
+            _copy(f"{place}/hosts", f"{new}/hosts")
+        wanted = sum(map(len, chosen.values()))
+        if made.records_count != wanted:
+            raise CampaignError(f"{where}: {made.records_count} records came out of {wanted}; collect once more")
+        campaigns.replace_file(f"{new}/{FILE}", json.dumps(asdict(made), indent=1) + "\n")
+        old = f"{where}.old"
+        shutil.rmtree(old, ignore_errors=True)
+        if os.path.lexists(where):
+            os.rename(where, old)
+        os.rename(new, where)
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        raise CampaignError(
+            f"{error.filename or where}: {error.strerror}; nothing was collected, the shards are as they were"
+        ) from None
+
+
+def _copy(folder: str, into: str) -> None:
+    if os.path.isdir(folder):
+        shutil.copytree(folder, into, dirs_exist_ok=True)
+
+
+def skewed(campaign: Campaign, seen: dict[int, list[Record]], now_ns: int) -> list[str]:
+    """Of shards whose records lie before the campaign was made or after now, by their own hosts' clocks."""
+    found = []
+    for number, records in seen.items():
+        times = [at for record in records if (at := record.started_at_ns) is not None]
+        for what, off_ns in (
+            (
+                f"before the campaign was made ({when(campaign.made_ns)})",
+                campaign.made_ns - min(times, default=campaign.made_ns),
+            ),
+            ("after they were collected", max(times, default=now_ns) - now_ns),
+        ):
+            if off_ns > 0:
+                nodes = ", ".join(sorted({homes.home_of(record) or "?" for record in records}))
+                found.append(
+                    f"clock: shard {number} has records {duration(off_ns)} {what}: the clock of {nodes} or of this "
+                    "host is wrong; reports along time are not to be trusted"
+                )
+    return found
+
+
+def _classes(seen: dict[int, list[Record]]) -> list[str]:
+    """Where shards ran on hosts of several classes."""
+    of: dict[str, set[int]] = {}
+    for number, records in seen.items():
+        for record in records:
+            of.setdefault(text_at(record.started, "host", "class") or "unknown", set()).add(number)
+    if len(of) < 2:
+        return []
+    told = "; ".join(f"{name}: {_listed(numbers)}" for name, numbers in sorted(of.items()))
+    return [f"{len(of)} host classes, which reports do not pool ({told}); --constraint keeps a campaign on one"]
+
+
+def _listed(numbers: Collection[int]) -> str:
+    shown: Sequence[int] = sorted(numbers)
+    return f"shard{'s'[: len(shown) != 1]} {', '.join(map(str, shown[:20]))}{' ...' if len(shown) > 20 else ''}"
