@@ -9,19 +9,18 @@ import argparse
 import contextlib
 import os
 import shlex
-import sys
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from proofcost import campaign_submit
 from proofcost.bench_asked import asked as bench_asked
 from proofcost.bench_prepared import SANDBOX_VARIABLES, Prepared, prepare
 from proofcost.bench_suites import registry, scratch
 from proofcost.bench_suites.cluster import folder as campaigns
 from proofcost.bench_suites.cluster import kubernetes_job, sharding, slurm, slurm_script
 from proofcost.bench_suites.cluster import options as cluster_options
-from proofcost.bench_suites.cluster.folder import Campaign, CampaignError, Submission
+from proofcost.bench_suites.cluster.folder import Campaign, CampaignError
 from proofcost.bench_suites.cluster.options import DASK, KUBERNETES, SLURM, Options
 from proofcost.bench_suites.registry import Registry
 from proofcost.bench_suites.series import Series
@@ -132,7 +131,7 @@ def _submit(args: argparse.Namespace) -> int:
     try:
         campaigns.write(folder, campaign)
         numbers = range(1, count + 1)
-        hand_over(folder, campaign, options, numbers, {}, dry_run=args.dry_run)
+        campaign_submit.hand_over(folder, campaign, options, numbers, {}, dry_run=args.dry_run)
     except BaseException:
         _take_away(folder, new)
         raise
@@ -154,86 +153,6 @@ def plan(args: argparse.Namespace, known: Registry) -> Series:
         except OSError as error:
             raise UsageError(f"no folder to work in: {error.strerror}; set TMPDIR") from None
     return prepared.series
-
-
-def hand_over(
-    folder: str,
-    campaign: Campaign,
-    options: Options,
-    numbers: Sequence[int],
-    nodes: Mapping[int, str],
-    *,
-    dry_run: bool = False,
-) -> None:
-    """Submit shards, each to the node that it began on where `nodes` has one, and write that down. Says what it does.
-
-    Raises CampaignError; what was submitted until then is written down.
-    """
-    made: list[Submission] = []
-
-    def note(job: str | None, of: Sequence[int]) -> Campaign:
-        made.append(Submission(time.time_ns(), options.on, job, tuple(of)))
-        written = replace(campaign, submissions=(*campaign.submissions, *made))
-        campaigns.write(folder, written)
-        return written
-
-    if options.on == SLURM:
-        path = slurm.script_of(folder)
-        campaigns.replace_file(path, slurm_script.script(campaign, folder, options, sys.executable))
-        if dry_run:
-            with open(path, encoding="utf-8", errors="surrogateescape") as file:
-                print(file.read(), end="")
-            print(f"not submitted: sbatch {shlex.quote(path)}")
-            return
-        for node, of in _by_node(numbers, nodes).items():
-            job = slurm.submit(path, of, options.at_once, node)
-            note(job, of)
-            print(f"submitted: Slurm job {job}, {_named(of)}{'' if node is None else f' on {node}, where they began'}")
-    elif options.on == KUBERNETES:
-        import yaml
-
-        number = len(campaign.submissions) + 1
-        path = kubernetes_job.file_of(folder, number)
-        text = yaml.safe_dump(
-            kubernetes_job.manifest(campaign, folder, options, list(numbers), number), sort_keys=False, width=10**6
-        )
-        campaigns.replace_file(path, text)
-        note(f"{campaign.name}-{number}", numbers)
-        if dry_run:
-            print(text, end="")
-        print(f"submit it: {kubernetes_job.apply_line(path)}")
-    else:
-        from proofcost.bench_suites.cluster import dask_shards
-
-        if dry_run:
-            cure = f"proofcost campaign resume {shlex.quote(folder)}"
-            print(f"not submitted: {_named(numbers)} to {options.scheduler}; {cure}")
-            return
-        # Written down first: a worker may begin at once.
-        note(options.scheduler, numbers)
-        try:
-            at = len(campaign.submissions) + 1
-            for line in dask_shards.submit(options.scheduler or "", folder, campaign, at, numbers, nodes):
-                print(line)
-        except CampaignError:
-            campaigns.write(folder, campaign)
-            raise
-        print(f"submitted: {_named(numbers)} to {options.scheduler}")
-
-
-def _by_node(numbers: Sequence[int], nodes: Mapping[int, str]) -> dict[str | None, list[int]]:
-    found: dict[str | None, list[int]] = {}
-    for number in numbers:
-        node = nodes.get(number)
-        if node is not None and not slurm.is_usable(node):
-            print(f"shard {number} began on {node}, which takes nothing now: it goes on elsewhere")
-            node = None
-        found.setdefault(node, []).append(number)
-    return found
-
-
-def _named(numbers: Sequence[int]) -> str:
-    return f"shard{'s'[: len(numbers) != 1]} {slurm_script.array(numbers, None)}"
 
 
 def _options(args: argparse.Namespace, folder: str) -> Options:

@@ -105,37 +105,30 @@ def _chosen(folder: str, campaign: Campaign, made: Collected) -> tuple[dict[int,
 
 
 def _put(folder: str, chosen: dict[int, set[str]], made: Collected) -> None:
-    """Write the data set beside where it belongs, then move it there."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
+    """Write the data set beside where it belongs, then move it there. The shards' stores stay as they are.
 
-    from proofcost.reports import compaction, parquet
+    It begins as a store of its own, with links to all files of the shards' sessions: what is derived of a record needs
+    those beside it, whether they count or not.
+    """
+    from proofcost.reports import compaction
 
     where = campaigns.collected(folder)
-    new = f"{where}.new"
+    new, old = f"{where}.new", f"{where}.old"
     try:
         shutil.rmtree(new, ignore_errors=True)
-        os.makedirs(f"{new}/parquet", 0o700)
-        for number, ids in chosen.items():
-            place = Path(campaigns.shard_store(folder, number))
-            if not ids:
-                continue
-            compaction.compact(place, 0)
-            for path in parquet.files(place):
-                table = parquet.read(path)
-                table = table.filter(pc.is_in(table["record"], pa.array(sorted(ids))))
-                if table.num_rows:
-                    # A shard's file may have another's name only where they hold the same records.
-                    into = Path(new) / path.relative_to(place).with_name(f"shard-{number}.{path.name}")
-                    into.parent.mkdir(parents=True, exist_ok=True)
-                    parquet.write(into, table.unify_dictionaries())
-                    made.records_count += table.num_rows
-            _copy(f"{place}/hosts", f"{new}/hosts")
+        os.makedirs(new, 0o700)
+        for number in chosen:
+            place = campaigns.shard_store(folder, number)
+            for name in ("sessions", "parquet", "hosts"):  # parquet: of a store that was pruned
+                if os.path.isdir(f"{place}/{name}"):
+                    shutil.copytree(f"{place}/{name}", f"{new}/{name}", copy_function=_link, dirs_exist_ok=True)
+        compaction.compact(Path(new), 0)
+        shutil.rmtree(f"{new}/sessions", ignore_errors=True)
+        made.records_count = _keep(Path(new), set().union(*chosen.values()))
         wanted = sum(map(len, chosen.values()))
         if made.records_count != wanted:
             raise CampaignError(f"{where}: {made.records_count} records came out of {wanted}; collect once more")
         campaigns.replace_file(f"{new}/{FILE}", json.dumps(asdict(made), indent=1) + "\n")
-        old = f"{where}.old"
         shutil.rmtree(old, ignore_errors=True)
         if os.path.lexists(where):
             os.rename(where, old)
@@ -143,13 +136,40 @@ def _put(folder: str, chosen: dict[int, set[str]], made: Collected) -> None:
         shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
         raise CampaignError(
-            f"{error.filename or where}: {error.strerror}; nothing was collected, the shards are as they were"
+            f"{error.filename or where}: {error.strerror or error}; nothing was collected, the shards are as they were"
         ) from None
 
 
-def _copy(folder: str, into: str) -> None:
-    if os.path.isdir(folder):
-        shutil.copytree(folder, into, dirs_exist_ok=True)
+def _link(path: str, into: str) -> None:
+    """The same file once more; a copy where the file system has no links. Host files stand in several shards."""
+    if os.path.lexists(into):
+        return
+    try:
+        os.link(path, into)
+    except OSError:
+        shutil.copy2(path, into)
+
+
+def _keep(data: Path, ids: set[str]) -> int:
+    """Leave these records alone in a data set's files. Returns how many there are."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from proofcost.reports import parquet
+
+    count = 0
+    kept = pa.array(sorted(ids), pa.string())
+    for path in parquet.files(data):
+        table = parquet.read(path)
+        its = table.filter(pc.is_in(table["record"], kept))
+        count += its.num_rows
+        if its.num_rows < table.num_rows:
+            path.unlink()
+            if its.num_rows:
+                # Another content, another name: what was pushed under the first one stays what it is.
+                stem, _, generation = path.name.removesuffix(".parquet").rpartition(".")
+                parquet.write(path.with_name(f"{stem}.{int(generation) + 1}.parquet"), its.unify_dictionaries())
+    return count
 
 
 def skewed(campaign: Campaign, seen: dict[int, list[Record]], now_ns: int) -> list[str]:

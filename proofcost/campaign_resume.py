@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
-from proofcost import bench, bench_cluster
+from proofcost import bench, bench_cluster, campaign_submit
 from proofcost.bench_suites import registry
 from proofcost.bench_suites.cluster import folder as campaigns
 from proofcost.bench_suites.cluster import lock, options
@@ -38,7 +38,7 @@ def resume(folder: str, only: Sequence[int]) -> int:
             return 0
         check_plan(campaign)
         nodes = {row.number: row.note.node for row in wanted if row.note is not None and row.runs_count}
-        bench_cluster.hand_over(
+        campaign_submit.hand_over(
             folder, campaign, asked, [row.number for row in wanted], nodes if asked.on in (SLURM, DASK) else {}
         )
         return 0

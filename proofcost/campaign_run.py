@@ -18,6 +18,7 @@ from proofcost.bench_suites.cluster import folder as campaigns
 from proofcost.bench_suites.cluster.folder import Campaign, CampaignError
 from proofcost.bench_suites.cluster.note import Note
 from proofcost.harness import host, libc, policy, store
+from proofcost.harness.described import DescriptionError
 from proofcost.harness.merged import text_at
 
 LOCK_PATIENCE_S = 5.0
@@ -90,10 +91,18 @@ def _run(args: argparse.Namespace, folder: str, campaign: Campaign, number: int,
     except KeyboardInterrupt:
         status, why = bench.INTERRUPTED, "interrupted"
     finally:
-        runs = done.of_shard(campaign, number, all_records_of(campaigns.shard_store(folder, number))).runs_count
-        whole = runs >= campaign.shards[number - 1].runs_count
+        runs = _runs_count(folder, campaign, number)
+        whole = runs is not None and runs >= campaign.shards[number - 1].runs_count
         note.write(folder, replace(mine, ended_ns=time.time_ns(), status=status, why=why or None, runs_count=runs))
     return bench.DONE if whole else status
+
+
+def _runs_count(folder: str, campaign: Campaign, number: int) -> int | None:
+    """Of a shard's runs those that are done; None where its records cannot be read here."""
+    try:
+        return done.of_shard(campaign, number, all_records_of(campaigns.shard_store(folder, number))).runs_count
+    except DescriptionError:
+        return None
 
 
 def _bench(folder: str, campaign: Campaign, number: int, node: str, cpus: int | None) -> tuple[int, str]:

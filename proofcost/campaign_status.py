@@ -73,6 +73,7 @@ def _rest(row: Row) -> str:
         told += [note.why] if note.why else []
     elif row.state is State.FAILED and note is not None:
         told.append(note.why or f"exit status {note.status}")
+        told += [said.why] if said.final else []
     elif row.state is State.LOST:
         told += [f"began {when(note.began_ns)}" if note is not None else "it has never begun"]
         told += [said.why] if said.why else []

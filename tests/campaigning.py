@@ -120,7 +120,7 @@ def read_store_of_parquet(folder: Path) -> list[Record]:
 
 
 def wait_until(what: Callable[[], bool], why: str) -> None:
-    end = time.monotonic() + PATIENCE_S / 4
+    end = time.monotonic() + PATIENCE_S
     while not what():
         assert time.monotonic() < end, why
         time.sleep(0.1)

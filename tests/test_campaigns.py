@@ -18,12 +18,15 @@ from campaigning import TURNS, Cluster, check_whole, runner_of, wait_until
 from test_homes import TURNS as PLANNED
 from test_homes import done as finished
 
+from proofcost.bench_prepared import check_memory
 from proofcost.bench_suites.cluster import done, lock, note
 from proofcost.bench_suites.cluster import folder as campaigns
 from proofcost.bench_suites.cluster.folder import Campaign, CampaignError, Shard
 from proofcost.bench_suites.cluster.note import Note
 from proofcost.bench_suites.cluster.states import Said, Seen, State, state_of
+from proofcost.bench_suites.series import Limits
 from proofcost.campaign_collect import skewed
+from proofcost.run import UsageError
 
 TWO = ("church:8", "many:3")
 POD = ("--image", "bench:1", "--pod-memory", "1Gi", "--claim")
@@ -316,3 +319,10 @@ def test_the_help_loads_no_engine() -> None:
     ask += "print([m for m in ('distributed', 'yaml', 'pyarrow', 'duckdb', 'numpy') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("[]\n")
+
+
+def test_kernels_that_may_take_more_than_a_host_has_are_refused_there() -> None:
+    with pytest.raises(UsageError, match=r"kernels may take 2306 PB together, and this host has .*--constraint"):
+        check_memory(Limits(memory_bytes=1 << 60), 2)
+    check_memory(Limits(memory_bytes=1 << 20), 2)
+    check_memory(Limits(), 2)

@@ -73,7 +73,7 @@ def look(campaign: Campaign) -> dict[int, Said]:
         elif state in WAITING:
             said = Said(Seen.WAITING, reason)
         else:
-            said = Said(Seen.GONE, f"Slurm says {state}", node or None)
+            said = Said(Seen.GONE, f"Slurm says {state}", node or None, final=state not in ("COMPLETED", "FAILED"))
         # An older job may still be known beside the one that went on with its shard.
         if int(index) not in newest or newest[int(index)][0] <= int(job):
             newest[int(index)] = (int(job), said)

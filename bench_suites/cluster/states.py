@@ -44,6 +44,8 @@ class Said:
     seen: Seen
     why: str = ""
     node: str | None = None
+    final: bool = False
+    """Whether `why` tells how it ended: a time limit, a node that broke, somebody who cancelled it."""
 
 
 UNASKED = Said(Seen.UNKNOWN)
