@@ -8,6 +8,7 @@ count for nothing, since of each turn the last record that has an end of its own
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from proofcost.bench_suites import sessions
 from proofcost.bench_suites.series import Turn
@@ -33,28 +34,65 @@ def home_of(record: Record) -> Home:
     return text_at(record.started, "labels", NODE_LABEL) or text_at(record.started, "host", "instance")
 
 
-def last_done(records: Iterable[Record]) -> dict[tuple[int, int], Record]:
-    """{(turn, slot): the record that counts}; `records` by start."""
-    found: dict[tuple[int, int], Record] = {}
-    for record in records:
-        at = sessions.place_of(record)
-        if at is not None and sessions.is_done(record) and _part(record) >= _part(found.get(at)):
-            found[at] = record
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What of a record tells how far a series is: a ten-thousandth of it, so that all of a campaign's can be held."""
+
+    invocation: str
+    turn: int
+    slot: int
+    part: int
+    block: int | None
+    home: Home
+    host_class: str | None
+    at_ns: int
+    """When it began, by its host's clock."""
+    co_running_count: int
+    done: bool
+    """Whether it has an end of its own."""
+    plan_sha256: str | None
+    shard: str | None
+
+
+def run_of(record: Record) -> Run | None:
+    """None for a record that does not tell its place in a plan."""
+    started, at = record.started, sessions.place_of(record)
+    if at is None:
+        return None
+    return Run(
+        invocation=record.invocation,
+        turn=at[0],
+        slot=at[1],
+        part=integer_at(started, "bench", "part") or 0,
+        block=integer_at(started, "ids", "block"),
+        home=home_of(record),
+        host_class=text_at(started, "host", "class"),
+        at_ns=record.started_at_ns or 0,
+        co_running_count=integer_at(started, "bench", "co_running", "count") or 1,
+        done=sessions.is_done(record),
+        plan_sha256=text_at(started, "bench", "plan_sha256"),
+        shard=text_at(started, "bench", "shard"),
+    )
+
+
+def last_done(runs: Iterable[Run]) -> dict[tuple[int, int], Run]:
+    """{(turn, slot): the run that counts}."""
+    found: dict[tuple[int, int], Run] = {}
+    for run in runs:
+        before = found.get((run.turn, run.slot))
+        if run.done and (before is None or (run.part, run.at_ns) >= (before.part, before.at_ns)):
+            found[run.turn, run.slot] = run
     return found
-
-
-def _part(record: Record | None) -> int:
-    return 0 if record is None else integer_at(record.started, "bench", "part") or 0
 
 
 def left(turns: Sequence[Turn], records: Iterable[Record], at_home: Home) -> list[Turn]:
     """The turns that have no record of their own end yet, or one that counts for nothing on the host `at_home`."""
-    done = last_done(records)
+    done = last_done(run for record in records if (run := run_of(record)) is not None)
     homes: dict[int, set[Home]] = {}
     for turn in turns:
         slots = [done.get((turn.number, slot)) for slot in range(turn.co_running)]
         if all(one is not None for one in slots):
-            homes[turn.number] = {home_of(one) for one in slots if one is not None}
+            homes[turn.number] = {one.home for one in slots if one is not None}
     blocks: dict[int, list[Turn]] = {}
     for turn in turns:
         if turn.block is not None:

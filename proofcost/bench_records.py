@@ -7,10 +7,14 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from proofcost.bench_suites import sessions
+from proofcost.bench_suites import homes, sessions
+from proofcost.bench_suites.homes import Run
 from proofcost.extras import how
 from proofcost.harness.described import DescriptionError
 from proofcost.harness.merged import Record, start_order
+
+RECORD, SETTLED = ".jsonl", ".settled"
+"""The ends of a record's file names."""
 
 
 def records_of(place: str, session: str) -> tuple[Record, ...]:
@@ -22,10 +26,16 @@ def records_of(place: str, session: str) -> tuple[Record, ...]:
     return tuple(sorted(found.values(), key=start_order))
 
 
-def all_records_of(place: str) -> tuple[Record, ...]:
-    """Those of every bench of a store, by start. Raises as `records_of`."""
-    found = [record for one in sessions.benches(place) for record in records_of(place, one.session)]
-    return tuple(sorted(found, key=start_order))
+def runs_of(place: str) -> Iterator[Run]:
+    """What every bench of a store has run, read one by one: a record is some 50 kB. Raises as `records_of`."""
+    for one in sessions.benches(place):
+        with os.scandir(f"{place}/sessions/{one.session}") as entries:
+            names = {entry.name.removesuffix(RECORD) for entry in entries if entry.name.endswith(RECORD)}
+        there = {name for name in names if not name.endswith(SETTLED)}
+        found = (sessions.read_invocation(place, one.session, name) for name in sorted(there))
+        moved = _moved(place, one.session) if os.path.isdir(f"{place}/parquet") else iter(())
+        yield from filter(None, (homes.run_of(record) for record in found if record is not None))
+        yield from filter(None, (homes.run_of(record) for record in moved if record.invocation not in there))
 
 
 def _moved(place: str, session: str) -> Iterator[Record]:

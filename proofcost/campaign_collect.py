@@ -15,15 +15,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from proofcost.bench_records import all_records_of
-from proofcost.bench_suites import homes
+from proofcost.bench_records import runs_of
 from proofcost.bench_suites.cluster import done, lock
 from proofcost.bench_suites.cluster import folder as campaigns
 from proofcost.bench_suites.cluster.folder import Campaign, CampaignError
 from proofcost.bench_suites.expected import duration
+from proofcost.bench_suites.homes import Run
 from proofcost.campaign_resume import held
 from proofcost.extras import need
-from proofcost.harness.merged import Record, text_at
 from proofcost.reports.units import plural, when
 
 FILE = "collected.json"
@@ -77,15 +76,14 @@ def collect(folder: str, partial: bool) -> int:
         return COMPLETE
 
 
-def _chosen(folder: str, campaign: Campaign, made: Collected) -> tuple[dict[int, set[str]], dict[int, list[Record]]]:
-    """({shard: ids of its records that count}, {shard: those records}); fills in what is missing."""
+def _chosen(folder: str, campaign: Campaign, made: Collected) -> tuple[dict[int, set[str]], dict[int, list[Run]]]:
+    """({shard: ids of its records that count}, {shard: those runs}); fills in what is missing."""
     chosen: dict[int, set[str]] = {}
-    seen: dict[int, list[Record]] = {}
+    seen: dict[int, list[Run]] = {}
     turns: dict[int, int] = {}
     for number, shard in enumerate(campaign.shards, 1):
         place = campaigns.shard_store(folder, number)
-        records = all_records_of(place) if os.path.isdir(place) else ()
-        of = done.of_shard(campaign, number, records)
+        of = done.of_shard(campaign, number, runs_of(place) if os.path.isdir(place) else ())
         if of.foreign is not None:
             raise CampaignError(f"{place}: {of.foreign}; move what does not belong there away")
         for turn, _ in of.counted:
@@ -98,9 +96,9 @@ def _chosen(folder: str, campaign: Campaign, made: Collected) -> tuple[dict[int,
                 continue
             torn = f", {plural(len(of.torn), 'block')} torn between hosts" if of.torn else ""
             made.missing.append(f"{name}: {of.turns_count} of {shard.turns_count} turns done{torn}")
-        chosen[number] = {record.invocation for record in of.counted.values()}
+        chosen[number] = {run.invocation for run in of.counted.values()}
         seen[number] = list(of.counted.values())
-        made.left_out_count += len(records) - len(chosen[number])
+        made.left_out_count += of.all_count - len(chosen[number])
     return chosen, seen
 
 
@@ -172,11 +170,11 @@ def _keep(data: Path, ids: set[str]) -> int:
     return count
 
 
-def skewed(campaign: Campaign, seen: dict[int, list[Record]], now_ns: int) -> list[str]:
+def skewed(campaign: Campaign, seen: dict[int, list[Run]], now_ns: int) -> list[str]:
     """Of shards whose records lie before the campaign was made or after now, by their own hosts' clocks."""
     found = []
-    for number, records in seen.items():
-        times = [at for record in records if (at := record.started_at_ns) is not None]
+    for number, runs in seen.items():
+        times = [run.at_ns for run in runs if run.at_ns]
         for what, off_ns in (
             (
                 f"before the campaign was made ({when(campaign.made_ns)})",
@@ -185,7 +183,7 @@ def skewed(campaign: Campaign, seen: dict[int, list[Record]], now_ns: int) -> li
             ("after they were collected", max(times, default=now_ns) - now_ns),
         ):
             if off_ns > 0:
-                nodes = ", ".join(sorted({homes.home_of(record) or "?" for record in records}))
+                nodes = ", ".join(sorted({run.home or "?" for run in runs}))
                 found.append(
                     f"clock: shard {number} has records {duration(off_ns)} {what}: the clock of {nodes} or of this "
                     "host is wrong; reports along time are not to be trusted"
@@ -193,12 +191,12 @@ def skewed(campaign: Campaign, seen: dict[int, list[Record]], now_ns: int) -> li
     return found
 
 
-def _classes(seen: dict[int, list[Record]]) -> list[str]:
+def _classes(seen: dict[int, list[Run]]) -> list[str]:
     """Where shards ran on hosts of several classes."""
     of: dict[str, set[int]] = {}
-    for number, records in seen.items():
-        for record in records:
-            of.setdefault(text_at(record.started, "host", "class") or "unknown", set()).add(number)
+    for number, runs in seen.items():
+        for run in runs:
+            of.setdefault(run.host_class or "unknown", set()).add(number)
     if len(of) < 2:
         return []
     told = "; ".join(f"{name}: {_listed(numbers)}" for name, numbers in sorted(of.items()))

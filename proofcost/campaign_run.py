@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 
 from proofcost import bench
-from proofcost.bench_records import all_records_of
+from proofcost.bench_records import runs_of
 from proofcost.bench_suites import homes, sessions
 from proofcost.bench_suites.cluster import done, lock, note
 from proofcost.bench_suites.cluster import folder as campaigns
@@ -19,7 +19,6 @@ from proofcost.bench_suites.cluster.folder import Campaign, CampaignError
 from proofcost.bench_suites.cluster.note import Note
 from proofcost.harness import host, libc, policy, store
 from proofcost.harness.described import DescriptionError
-from proofcost.harness.merged import text_at
 
 LOCK_PATIENCE_S = 5.0
 LOCK_STEP_S = 0.1
@@ -100,7 +99,7 @@ def _run(args: argparse.Namespace, folder: str, campaign: Campaign, number: int,
 def _runs_count(folder: str, campaign: Campaign, number: int) -> int | None:
     """Of a shard's runs those that are done; None where its records cannot be read here."""
     try:
-        return done.of_shard(campaign, number, all_records_of(campaigns.shard_store(folder, number))).runs_count
+        return done.of_shard(campaign, number, runs_of(campaigns.shard_store(folder, number))).runs_count
     except DescriptionError:
         return None
 
@@ -167,11 +166,10 @@ def bench_arguments(campaign: Campaign) -> argparse.Namespace:
 
 def _check_host(place: str, campaign: Campaign, number: int, node: str) -> None:
     """A shard goes on only on a host of the class that it began on. Raises CampaignError."""
-    records = all_records_of(place)
-    foreign = done.of_shard(campaign, number, records).foreign
-    if foreign is not None:
-        raise CampaignError(f"{place}: {foreign}; move it away")
-    began = {name for record in records if (name := text_at(record.started, "host", "class"))}
+    of = done.of_shard(campaign, number, runs_of(place))
+    if of.foreign is not None:
+        raise CampaignError(f"{place}: {of.foreign}; move it away")
+    began = of.classes
     if not began:
         return
     now = host.identity(place)["class"]

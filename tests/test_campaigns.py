@@ -14,9 +14,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from benching import PROOFCOST
 from campaigning import TURNS, Cluster, check_whole, runner_of, wait_until
+from conftest import find_nanoda
 from test_homes import TURNS as PLANNED
 from test_homes import done as finished
+from test_homes import runs
 
 from proofcost.bench_prepared import check_memory
 from proofcost.bench_suites.cluster import done, lock, note
@@ -26,6 +29,7 @@ from proofcost.bench_suites.cluster.note import Note
 from proofcost.bench_suites.cluster.states import Said, Seen, State, state_of
 from proofcost.bench_suites.series import Limits
 from proofcost.campaign_collect import skewed
+from proofcost.reports.bench_cells import key_of
 from proofcost.run import UsageError
 
 TWO = ("church:8", "many:3")
@@ -102,6 +106,33 @@ def test_shards_run_as_pods_would_are_told_resumed_and_collected_whole(cluster: 
     check_whole(cluster.collected(), works=2)
     assert json.loads((cluster.campaign / "collected" / "collected.json").read_text())["partial"] is False
     assert cluster.call("report", "kernels", cluster.campaign / "collected").status == 0
+
+
+def test_a_suites_file_means_its_paths_from_wherever_a_shard_is_run(cluster: Cluster) -> None:
+    """With our two controls, and nanoda where it is here; a family's sizes stay together."""
+    nanoda = find_nanoda()
+    names = ["null", "parse-only", *(["nanoda"] if nanoda else [])]
+    text = "repetitions = 2\n" + "".join(f'[[kernel]]\nuse = "{name}"\n' for name in names)
+    text += '[[kernel]]\nname = "mine"\ncommand = "../a"\n'
+    text += '[[workload]]\nfamily = "church"\nn = [8, 9]\n[[workload]]\nfamily = "many"\nn = 3\n'
+    (cluster.folder / "suites").mkdir()
+    (cluster.folder / "suites" / "small.toml").write_text(text)
+    env = {"PROOFCOST_NANODA": str(nanoda)} if nanoda else {}
+    at_home = replace(cluster, env=env)
+    made = at_home.call("bench", "suites/small.toml", "--on-cluster", "kubernetes", *POD, f"c={cluster.folder}",
+                        "-o", "camp")  # fmt: skip
+    assert made.status == 0, made.stderr
+    words = [PROOFCOST, "campaign", "run", str(cluster.campaign)]
+    for number in (1, 2):
+        done = subprocess.run([*words, str(number)], cwd="/", capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert cluster.do("collect").status == 0
+    records = cluster.collected()
+    per = {(key_of(record).work, key_of(record).kernel) for record in records}
+    assert per == {(work, name) for work in ("church:8:0", "church:9:0", "many:3") for name in (*names, "mine")}
+    assert len(records) == 3 * (2 + 1) * (len(names) + 1)
+    shards = {(key_of(record).work.partition(":")[0], record.started["bench"]["shard"]) for record in records}
+    assert shards == {("church", "1/2"), ("many", "2/2")}
 
 
 def test_a_suite_that_changed_is_neither_run_nor_resumed(cluster: Cluster) -> None:
@@ -245,28 +276,29 @@ def test_a_block_on_two_hosts_is_not_done() -> None:
     block = [turn for turn in PLANNED if turn.block == 2]
     records = [finished(turn, "x", shard="1/1") for turn in PLANNED]
     records += [finished(turn, "y", part=2, shard="1/1") for turn in block[:2]]
-    of = done.of_shard(CAMPAIGN, 1, records)
+    of = done.of_shard(CAMPAIGN, 1, runs(records))
     assert of.foreign is None
     assert (of.torn, of.turns_count, of.runs_count) == (frozenset({2}), 16, 16)
-    again = done.of_shard(CAMPAIGN, 1, records + [finished(turn, "y", part=3, shard="1/1") for turn in block])
+    again = done.of_shard(CAMPAIGN, 1, runs(records + [finished(turn, "y", part=3, shard="1/1") for turn in block]))
     assert (again.torn, again.turns_count) == (frozenset(), 20)
 
 
 def test_records_of_another_plan_are_told() -> None:
-    (record, *_) = [finished(turn, "x", shard="1/1", plan_sha256="f" * 64) for turn in PLANNED]
-    assert done.of_shard(CAMPAIGN, 1, [record]).foreign == f"holds records of another plan ({'f' * 16}, not {'0' * 16})"
+    (run, *_) = runs([finished(turn, "x", shard="1/1", plan_sha256="f" * 64) for turn in PLANNED])
+    told = f"holds records of another plan ({'f' * 16}, not {'0' * 16})"
+    assert done.of_shard(CAMPAIGN, 1, [run]).foreign == told
 
 
 def test_a_clock_that_is_wrong_is_told_in_one_line_with_its_host_and_by_how_much() -> None:
     at = finished(PLANNED[0], "x").started_at_ns
     assert at is not None
     made = replace(CAMPAIGN, made_ns=at + 90 * 10**9)
-    (line,) = skewed(made, {1: [finished(PLANNED[0], "x")]}, made.made_ns + 1)
+    (line,) = skewed(made, {1: runs([finished(PLANNED[0], "x")])}, made.made_ns + 1)
     assert line.startswith("clock: shard 1 has records 1 min 30 s before the campaign was made (")
     assert "the clock of x or of this host is wrong" in line
-    (line,) = skewed(replace(made, made_ns=at), {1: [finished(PLANNED[0], "x")]}, at - 5 * 10**9)
+    (line,) = skewed(replace(made, made_ns=at), {1: runs([finished(PLANNED[0], "x")])}, at - 5 * 10**9)
     assert line.startswith("clock: shard 1 has records 5.0 s after they were collected: ")
-    assert skewed(replace(made, made_ns=at), {1: [finished(PLANNED[0], "x")]}, at) == []
+    assert skewed(replace(made, made_ns=at), {1: runs([finished(PLANNED[0], "x")])}, at) == []
 
 
 def test_a_lock_is_seen_by_others_and_ends_with_its_process(tmp_path: Path) -> None:

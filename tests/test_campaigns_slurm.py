@@ -134,6 +134,29 @@ def test_a_node_that_is_gone_hands_its_shard_on_and_the_torn_block_is_run_again(
     )
 
 
+def test_a_shard_whose_node_slurm_has_given_up_is_running_as_long_as_it_runs(slurm: Slurm, cluster: Cluster) -> None:
+    """A slurmd that dies leaves what it started behind; Slurm calls the node down and the job failed."""
+    assert cluster.submit("slurm", "--shards", 1, families=("church:8",)).status == 0
+    cluster.hold_in_the_middle(1)
+    node = cluster.note(1)["node"]
+    daemon = slurm.processes.pop(node)
+    daemon.kill()
+    daemon.wait()
+    try:
+        wait_until(
+            lambda: "NODE_FAIL" in slurm.call("squeue", "-h", "-t", "all", "-o", "%T"), "Slurm waits for the node"
+        )
+        assert cluster.states() == {1: "running"}
+        assert cluster.do("resume").stdout == "nothing to resume: 0 done, 1 at work or waiting\n"
+        cluster.held.unlink()
+        wait_until(lambda: cluster.states() == {1: "done"}, "it does not come to its end")
+    finally:
+        slurm.start_node(node)
+        slurm.wait_for_nodes(2)
+    assert cluster.do("collect").status == 0
+    check_whole(cluster.collected(), works=1)
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [

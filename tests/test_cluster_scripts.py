@@ -186,7 +186,9 @@ def test_a_pod_has_whole_cpus_guaranteed_and_no_right_that_the_meter_does_not_ne
 def test_kubernetes_puts_nothing_in_for_what_looks_like_a_variable_in_a_path() -> None:
     (container,) = pod(manifest(folder="/data/$(HOME) $x"))["containers"]
     assert container["command"][-1] == "/data/$$(HOME) $$x"
-    assert "$(JOB_COMPLETION_INDEX)" in container["args"]
+    declared = {variable["name"] for variable in container["env"]}
+    named = {word[2:-1] for word in container["args"] if word.startswith("$(")}
+    assert named == {"JOB_COMPLETION_INDEX", "NODE"} <= declared, "and what is to be put in is declared"
 
 
 def refused(options: Options, folder: str = FOLDER, cpus: int = 3, memory: int | None = None) -> str:

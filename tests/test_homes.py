@@ -24,6 +24,10 @@ def done(turn: Turn, node: str | None, part: int = 1, instance: str = "m", **cha
     return replace(made, started=started, invocation=f"{made.invocation}-{part}-{node}")
 
 
+def runs(records: Sequence[Record]) -> list[homes.Run]:
+    return [run for record in records if (run := homes.run_of(record)) is not None]
+
+
 def numbers(turns: Sequence[Turn]) -> list[int]:
     return [turn.number for turn in turns]
 
@@ -79,8 +83,8 @@ def test_however_often_a_series_moves_its_blocks_end_up_on_one_host_each(data: s
     last = homes.left(TURNS, records, "x")
     records += [done(turn, "x", 99) for turn in last]
     assert homes.left(TURNS, records, "x") == []
-    counted = homes.last_done(records)
+    counted = homes.last_done(runs(records))
     assert sorted(turn for turn, _ in counted) == numbers(TURNS)
     for block in {turn.block for turn in TURNS} - {None}:
-        of = {homes.home_of(counted[turn.number, 0]) for turn in TURNS if turn.block == block}
+        of = {counted[turn.number, 0].home for turn in TURNS if turn.block == block}
         assert len(of) == 1

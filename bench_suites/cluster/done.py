@@ -2,54 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from proofcost.bench_suites import homes
 from proofcost.bench_suites.cluster.folder import Campaign
-from proofcost.harness.merged import Record, integer_at, text_at
+from proofcost.bench_suites.homes import Run
 
-Counted = dict[tuple[int, int], Record]
+Counted = dict[tuple[int, int], Run]
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """`counted`: {(turn, slot): the record that counts}, without those of `torn`, the blocks that stand on several
-    hosts. `foreign`: why records do not belong here, and then nothing is done; None where all do."""
+    """`counted`: {(turn, slot): the run that counts}, without those of `torn`, the blocks that stand on several hosts.
+    `foreign`: why records do not belong here, and then nothing is done; None where all do."""
 
     counted: Counted
     torn: frozenset[int]
     turns_count: int
-    foreign: str | None
+    all_count: int
+    """Of records, those that count for nothing included."""
+    classes: frozenset[str]
+    """Host classes that any of them was made on."""
+    foreign: str | None = None
 
     @property
     def runs_count(self) -> int:
         return len(self.counted)
 
 
-def of_shard(campaign: Campaign, number: int, records: Sequence[Record]) -> Done:
-    """`records`: of the shard's store, by start."""
+def of_shard(campaign: Campaign, number: int, runs: Iterable[Run]) -> Done:
+    """`runs`: of the shard's store."""
     mine = f"{number}/{len(campaign.shards)}"
-    for record in records:
+    kept = []
+    for run in runs:
         foreign = None
-        plan, shard = text_at(record.started, "bench", "plan_sha256"), text_at(record.started, "bench", "shard")
-        if plan != campaign.plan_sha256:
-            foreign = f"holds records of another plan ({(plan or 'none')[:16]}, not {campaign.plan_sha256[:16]})"
-        elif shard != mine:
-            foreign = f"holds records of shard {shard or '(none)'}, not {mine}"
+        if run.plan_sha256 != campaign.plan_sha256:
+            its = (run.plan_sha256 or "none")[:16]
+            foreign = f"holds records of another plan ({its}, not {campaign.plan_sha256[:16]})"
+        elif run.shard != mine:
+            foreign = f"holds records of shard {run.shard or '(none)'}, not {mine}"
         if foreign is not None:
-            return Done({}, frozenset(), 0, foreign)
-    counted = homes.last_done(records)
+            return Done({}, frozenset(), 0, 0, frozenset(), foreign)
+        kept.append(run)
+    counted = homes.last_done(kept)
     of_block: dict[int, set[homes.Home]] = {}
-    for record in counted.values():
-        block = integer_at(record.started, "ids", "block")
-        if block is not None:
-            of_block.setdefault(block, set()).add(homes.home_of(record))
+    for run in counted.values():
+        if run.block is not None:
+            of_block.setdefault(run.block, set()).add(run.home)
     torn = frozenset(block for block, of in of_block.items() if len(of) > 1)
-    counted = {at: one for at, one in counted.items() if integer_at(one.started, "ids", "block") not in torn}
+    counted = {at: one for at, one in counted.items() if one.block not in torn}
     slots: dict[int, int] = {}
     whole: dict[int, int] = {}
-    for (turn, _), record in counted.items():
-        slots[turn] = slots.get(turn, 0) + 1
-        whole[turn] = integer_at(record.started, "bench", "co_running", "count") or 1
-    return Done(counted, torn, sum(slots[turn] == whole[turn] for turn in slots), None)
+    for run in counted.values():
+        slots[run.turn] = slots.get(run.turn, 0) + 1
+        whole[run.turn] = run.co_running_count
+    classes = frozenset(run.host_class for run in kept if run.host_class is not None)
+    return Done(counted, torn, sum(slots[turn] == whole[turn] for turn in slots), len(kept), classes)

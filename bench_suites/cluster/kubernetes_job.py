@@ -25,6 +25,7 @@ LABEL = "app.kubernetes.io/name"
 OURS = "proofcost"
 """The label's value, and the key of a taint that our pods put up with: nodes that have it are for benches alone."""
 SCRATCH = "/tmp"
+INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 TERMINATION_S = 60
 """To end a kernel and write its record; SIGKILL comes then."""
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -148,6 +149,8 @@ def manifest(
                     *("--node", "$(NODE)", "--cpus", str(options.cpus)),
                 ],
                 "env": [
+                    # Jobs put it there themselves, but only what is declared is sure to be put into a word.
+                    {"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": {"fieldPath": INDEX}}},
                     {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
                     {"name": "HOME", "value": SCRATCH},
                 ],
