@@ -79,7 +79,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         description="Write what was measured as another program takes it.",
         epilog="formats: " + "; ".join(f"{name}: {load(name).HELP}" for name in known),
     )
-    parser.add_argument("data", nargs="*", metavar="DATA", help="stores, folders or files of records (default: yours)")
+    parser.add_argument("data", nargs="*", metavar="DATA", help="stores, folders, files or URLs (default: yours)")
     parser.add_argument("--to", required=True, choices=known, metavar="FORMAT", help=" or ".join(known))
     parser.add_argument("--session", metavar="ID", help="beginning of a session's id, or `last`")
     parser.add_argument(

@@ -46,7 +46,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "which known defects were dealt with is said.",
         epilog="`proofcost import --formats` lists the formats, and what of each becomes which column",
     )
-    parser.add_argument("paths", nargs="*", metavar="PATH", help="files, or folders whose files are looked at")
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="files, folders that are looked into, or URLs")
     parser.add_argument("--as", dest="format", metavar="FORMAT", help="take every file for this format")
     parser.add_argument("--store", metavar="DIR", help="where to keep them (default: $PROOFCOST_STORE, else yours)")
     parser.add_argument("-l", "--label", action="append", default=[], metavar="K=V", help="label every row")
@@ -175,8 +175,8 @@ def _take_all(paths: list[str], store: Path, named: str | None, given: Given) ->
 
     told = _Told()
     batches = Batches(store, named, given)
-    for path, folder in _progress(_files(paths)):
-        shown = inert_outside(str(path), 200, True)
+    for path, folder, called in _progress(_files(paths)):
+        shown = inert_outside(called, 200, True)
         try:
             if folder is None or not batches.add(path, folder):
                 taken = take(path, store, named, given, batches.stands)
@@ -204,17 +204,27 @@ def _take_all(paths: list[str], store: Path, named: str | None, given: Given) ->
     return told
 
 
-def _files(paths: list[str]) -> Iterator[tuple[Path, str | None]]:
-    """(file, the folder that was named, None for a file that was named itself). Raises UsageError for a path that is
-    not there."""
+def _files(paths: list[str]) -> Iterator[tuple[Path, str | None, str]]:
+    """(file, the folder that was named, None for a file that was named itself; what to call the file). Raises
+    UsageError for a path that is not there."""
+    from proofcost.import_urls import fetched
+    from proofcost.reports.place import RemoteError, local_path
+
     for given in paths:
-        path = Path(given)
+        path = local_path(given)
+        if path is None:
+            try:
+                yield from fetched(given)
+            except RemoteError as error:
+                raise UsageError(str(error)) from None
+            continue
         if not path.exists():
             raise UsageError(f"{inert_outside(given, 200, True)}: no such file or folder")
         if not path.is_dir():
-            yield path, None
+            yield path, None, str(path)
         else:
-            yield from ((Path(file), given) for file in _below(given))
+            folder = str(path) if "://" in given else given
+            yield from ((Path(file), folder, file) for file in _below(folder))
 
 
 def _below(folder: str) -> Iterator[str]:
@@ -229,7 +239,7 @@ def _below(folder: str) -> Iterator[str]:
         yield from _below(one)
 
 
-def _progress(files: Iterator[tuple[Path, str | None]]) -> Iterator[tuple[Path, str | None]]:
+def _progress(files: Iterator[tuple[Path, str | None, str]]) -> Iterator[tuple[Path, str | None, str]]:
     """The files, counted on a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:

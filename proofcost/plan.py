@@ -71,7 +71,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--by", action="append", default=[], metavar="COLUMN", help="classes of submission: label.KEY, input_bytes")
     add("--trace", action="store_true", help="verdicts are asked for as they came in the records")
     add("--tail", action="store_true", help="draw a tail beyond the data, dashed")
-    add("--data", action="append", default=[], metavar="PATH", help="store, folder or file of records (repeatable)")
+    add("--data", action="append", default=[], metavar="PATH", help="store, folder, file or URL (repeatable)")
     add("--where", action="append", default=[], metavar="COND", help="only these (label.set=putnam); repeatable")
     add("--since", metavar="T", help="only what started since (30d, 2026-11-01)")
     add("--pool", action="append", default=[], metavar="COLUMN", help="take runs together though they differ in it")
@@ -205,7 +205,7 @@ def _open(args: argparse.Namespace, wanted: Asked) -> tuple[Data, Where, list[st
 
 def _data(folder: str, named: str) -> str:
     """A URL as it is; a path from the plan's folder."""
-    from proofcost.reports.remote import is_url
+    from proofcost.reports.place import is_url
 
     return named if is_url(named) else os.path.join(folder, os.path.expanduser(named))
 

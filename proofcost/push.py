@@ -49,16 +49,18 @@ def main(args: argparse.Namespace) -> int:
     """Exit status: 0 all is there, 1 it failed under way or some files were refused, 2 usage."""
     need("reports", "pyarrow", "duckdb", "orjson")
     from proofcost.reports.parquet import CopyError
-    from proofcost.reports.pushing import PushError, push, uncompacted
-    from proofcost.reports.remote import RemoteError, open_place
+    from proofcost.reports.place import RemoteError
+    from proofcost.reports.pushing import PushError, check, push, uncompacted
+    from proofcost.reports.remote import open_place
     from proofcost.reports.sole import BusyError, sole
     from proofcost.store import chosen, compacting, with_progress
 
     try:
         store = chosen(args.path)
         place = open_place(args.url)
+        check(store, place)
         place.find()  # before anything is done: a wrong name or key is told at once
-    except (UsageError, RemoteError) as error:
+    except (UsageError, PushError, RemoteError) as error:
         return _say(str(error), USAGE)
     try:
         with sole(store):
@@ -69,8 +71,6 @@ def main(args: argparse.Namespace) -> int:
                     f"{plural(left, 'session')} not compacted yet: run store compact first, or leave --no-compact out"
                 )
             done = with_progress("pushing", lambda tell: push(store, place, tell))
-    except PushError as error:
-        return _say(str(error), USAGE)
     except (BusyError, CopyError) as error:
         return _say(str(error), FAILED)
     except RemoteError as error:
@@ -102,8 +102,10 @@ def prune_pushed(store: Path, url: str, min_age_s: float) -> int:
     """`store prune --pushed URL`, while nobody else works on the store: exit status as `main`. Raises OSError,
     CopyError."""
     from proofcost.reports.compaction import prune
-    from proofcost.reports.pushing import PushError, remove_pushed, verified
-    from proofcost.reports.remote import RemoteError, open_place
+    from proofcost.reports.place import RemoteError
+    from proofcost.reports.pushing import PushError, verified
+    from proofcost.reports.remote import open_place
+    from proofcost.reports.removal import remove_pushed
     from proofcost.store import pruned, with_progress
 
     try:

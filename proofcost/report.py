@@ -88,7 +88,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _add_common(every)
     for name, what in KINDS.items():
         kind = kinds.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".")
-        kind.add_argument("paths", nargs="*", metavar="DATA", help="store, folder or file (default: your store)")
+        kind.add_argument("paths", nargs="*", metavar="DATA", help="store, folder, file or URL (default: your store)")
         _add_common(kind)
         _module(name).add_options(kind)
 

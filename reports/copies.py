@@ -17,7 +17,7 @@ from pathlib import Path
 
 from proofcost.reports.file_seal import Seal
 from proofcost.reports.inert import inert_outside
-from proofcost.reports.remote import Place, RemoteError
+from proofcost.reports.place import Place, RemoteError
 
 KEPT_S = 30 * 86_400
 VARIABLE = "PROOFCOST_CACHE"

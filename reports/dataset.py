@@ -29,7 +29,7 @@ from proofcost.reports import declarations, ordinary, parquet
 from proofcost.reports.compaction import any_rows
 from proofcost.reports.constants import PHYSICAL, constants
 from proofcost.reports.folding import FOLDED_FROM, unfolded
-from proofcost.reports.remote import RemoteError, is_url, local_path, shown
+from proofcost.reports.place import RemoteError, is_url, local_path, shown
 from proofcost.reports.sealed_files import SealedFile, SealedFiles, nothing_sealed, sealed_files
 from proofcost.reports.survey import ForeignError, shared, survey
 

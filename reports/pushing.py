@@ -5,31 +5,25 @@ anywhere leaves files without seals, which nobody counts, and the same call agai
 with the same digest stays, what arrived whole is sealed, half of one of ours is written anew. Nothing else is ever
 written over. The names are the store's own, `parquet/day=.../host=.../NAME.N.parquet`: NAME is a digest of ids and the
 host is one too, so that no two machines, whatever they are called, write the same one.
-
-What was pushed may be removed here (`remove_pushed`) once it has been read back in that very call.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from proofcost.reports import compaction, parquet
 from proofcost.reports.file_seal import SUFFIX, Seal, seal_text
 from proofcost.reports.inert import inert_outside
-from proofcost.reports.remote import Folder, Place, RemoteError, There, pieces
+from proofcost.reports.place import Place, RemoteError, There, pieces
+from proofcost.reports.place_folder import Folder
+from proofcost.reports.removal import files_of, ids, sessions
 from proofcost.reports.sealed_files import seals_of
 from proofcost.reports.survey import SKEW_S
 
-_IMPORTED = "import="
 Progress = Callable[[int, int], None]
 """Called with (files looked at, files in all)."""
 
@@ -55,8 +49,8 @@ class Pushed:
 def push(store: Path, place: Place, progress: Progress = lambda *_: None) -> Pushed:
     """Send what is not sealed there yet. Raises RemoteError (the rest is sent by the same call again), OSError,
     PushError."""
-    _refuse_itself(store, place)
-    files = parquet.files(store)
+    check(store, place)
+    files = parquet.files(store / "parquet")
     if isinstance(place, Folder) and place.path.is_dir():
         compaction.clean(place.path)
     there = place.find()
@@ -65,7 +59,7 @@ def push(store: Path, place: Place, progress: Progress = lambda *_: None) -> Pus
     done = Pushed()
     for number, path in enumerate(files, 1):
         name = name_of(store, path)
-        stem, generation = _parts(name)
+        stem, generation = parts(name)
         if newest.get(stem, -1) > generation:
             done.known += 1
         else:
@@ -74,8 +68,11 @@ def push(store: Path, place: Place, progress: Progress = lambda *_: None) -> Pus
     return done
 
 
-def _refuse_itself(store: Path, place: Place) -> None:
-    """Raise PushError where a place lies in the store itself, or holds it."""
+def check(store: Path, place: Place) -> None:
+    """Raise PushError where a place is the store itself or lies in it, and for a folder that is no store."""
+    if not (store / "sessions").is_dir() and not (store / "parquet").is_dir():
+        shown = inert_outside(str(store), 200, True)
+        raise PushError(f"{shown}: no store (it has neither sessions/ nor parquet/); name one")
     if isinstance(place, Folder):
         one, other = store.resolve(), place.path.resolve()
         if one == other or one in other.parents or one / "parquet" in (other, *other.parents):
@@ -87,7 +84,7 @@ def name_of(store: Path, path: Path) -> str:
     return f"parquet/{path.relative_to(store / 'parquet').as_posix()}"
 
 
-def _parts(name: str) -> tuple[str, int]:
+def parts(name: str) -> tuple[str, int]:
     """`.../NAME.3.parquet` as its stem and generation."""
     stem, _, generation = name.removesuffix(".parquet").rpartition(".")
     return (stem, int(generation)) if generation.isdecimal() else (name, 0)
@@ -95,7 +92,7 @@ def _parts(name: str) -> tuple[str, int]:
 
 def _generations(names: Iterable[str]) -> dict[str, int]:
     found: dict[str, int] = {}
-    for stem, generation in map(_parts, names):
+    for stem, generation in map(parts, names):
         found[stem] = max(generation, found.get(stem, generation))
     return found
 
@@ -108,13 +105,13 @@ def _send(place: Place, name: str, path: Path, found: There | None, sealed: Seal
         return
     if sealed is not None and sealed != seal:
         done.refused.append(
-            f"{_where(place, name)}: sealed there with other bytes (sha256 {sealed.sha256[:12]}, here "
+            f"{where(place, name)}: sealed there with other bytes (sha256 {sealed.sha256[:12]}, here "
             f"{seal.sha256[:12]}); nothing was written over: move one of the two away"
         )
         return
     if found is not None and not _is_beginning(place, name, found.bytes_, path, seal):
         done.refused.append(
-            f"{_where(place, name)}: a file of that name stands there, not sealed, and it is no part of ours; "
+            f"{where(place, name)}: a file of that name stands there, not sealed, and it is no part of ours; "
             "nothing was written over: move it away"
         )
         return
@@ -129,7 +126,8 @@ def _send(place: Place, name: str, path: Path, found: There | None, sealed: Seal
     done.sent.append(name)
 
 
-def _where(place: Place, name: str) -> str:
+def where(place: Place, name: str) -> str:
+    """A file of a place, for people."""
     return f"{place.shown}: {inert_outside(name, 200, True)}"
 
 
@@ -150,7 +148,7 @@ def verify(place: Place, name: str, seal: Seal) -> None:
         size += len(piece)
     if Seal(digest.hexdigest(), size) != seal:
         raise RemoteError(
-            f"{_where(place, name)}: what was read back ({size} bytes) is not what the store has ({seal.bytes_} "
+            f"{where(place, name)}: what was read back ({size} bytes) is not what the store has ({seal.bytes_} "
             "bytes); look at that storage, then push again"
         )
 
@@ -183,8 +181,8 @@ def _clock(written_s: float | None, began_s: float, ended_s: float) -> list[str]
 def verified(store: Path, place: Place, progress: Progress = lambda *_: None) -> tuple[set[Path], Pushed]:
     """The store's Parquet files whose sealed copies were read back just now, digest by digest. Raises RemoteError,
     OSError."""
-    _refuse_itself(store, place)
-    files, there = parquet.files(store), place.find()
+    check(store, place)
+    files, there = parquet.files(store / "parquet"), place.find()
     seals = seals_of(place, there)
     found, done = set(), Pushed()
     for number, path in enumerate(files, 1):
@@ -196,72 +194,14 @@ def verified(store: Path, place: Place, progress: Progress = lambda *_: None) ->
                 found.add(path)
                 done.known += 1
             else:
-                done.refused.append(f"{_where(place, name)}: sealed there with other bytes; it stays here")
+                done.refused.append(f"{where(place, name)}: sealed there with other bytes; it stays here")
         progress(number, len(files))
     return found, done
-
-
-def remove_pushed(store: Path, files: Collection[Path]) -> int:
-    """Remove those of verified Parquet files none of whose records has a file of its own in the store any more.
-
-    A record with one may change yet, and compaction would write one without a copy here a second time. Imported files
-    stay: they tell `import` what was taken already. Returns how many went. Raises OSError.
-    """
-    left, gone = _with_files(store), 0
-    older = _older(store)
-    for path in sorted(files):
-        if name_of(store, path).startswith(f"parquet/{_IMPORTED}"):
-            continue
-        if left.isdisjoint(_ids(path)):
-            for one in (*older.get(_parts(str(path))[0], ()), path):  # an old generation must not count again
-                one.unlink()
-            for folder in (path.parent, path.parent.parent):
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
-            gone += 1
-    return gone
-
-
-def _ids(path: Path) -> list[str]:
-    table: pa.Table = pq.read_table(path, columns=["record"], partitioning=None)
-    ids: list[str] = table["record"].to_pylist()
-    return ids
-
-
-def _older(store: Path) -> Mapping[str, list[Path]]:
-    """By stem the generations that count no more, the oldest first."""
-    current = set(parquet.files(store))
-    found: dict[str, list[Path]] = {}
-    for path in sorted(path for path in (store / "parquet").rglob("*.parquet") if path not in current):
-        found.setdefault(_parts(str(path))[0], []).append(path)
-    return found
-
-
-def _with_files(store: Path) -> set[str]:
-    """The ids of records that have a file of their own."""
-    found: set[str] = set()
-    for folder in _sessions(store):
-        found.update(_files_of(folder))
-    return found
-
-
-def _sessions(store: Path) -> list[str]:
-    try:
-        with os.scandir(store / "sessions") as entries:
-            return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-    except FileNotFoundError:
-        return []
-
-
-def _files_of(session: str) -> list[str]:
-    """The ids of a session's records that have a file of their own."""
-    with os.scandir(session) as entries:
-        return [entry.name.split(".")[0] for entry in entries if entry.name.endswith(".jsonl")]
 
 
 def uncompacted(store: Path) -> int:
     """How many sessions have a record that stands in no Parquet file. Raises OSError."""
     known: set[str] = set()
-    for path in parquet.files(store):
-        known.update(_ids(path))
-    return sum(not known.issuperset(_files_of(folder)) for folder in _sessions(store))
+    for path in parquet.files(store / "parquet"):
+        known.update(ids(path))
+    return sum(not known.issuperset(files_of(folder)) for folder in sessions(store))

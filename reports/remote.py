@@ -1,7 +1,6 @@
-"""A shared place: a folder, or any fsspec URL (s3://, gs://, abfs://, memory://, ...), as files by their names.
+"""A place that fsspec reaches: S3, Google's and Azure's storage, memory, and whatever else it has a package for.
 
-Credentials are fsspec's business: they come from the environment and its configuration, and what is shown of a URL
-(`shown`) has none. A folder is written with the standard library, through a temporary name, and made to last (fsync).
+fsspec and its packages are imported when a URL needs them; one that is missing is named, with how to install it.
 """
 
 from __future__ import annotations
@@ -10,173 +9,28 @@ import contextlib
 import importlib
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from proofcost.reports.file_seal import MOST_BYTES, SUFFIX
+from proofcost.reports.file_seal import MOST_BYTES
 from proofcost.reports.inert import inert_outside
+from proofcost.reports.place import Place, RemoteError, There, counts, local_path, shown, without_secrets
+from proofcost.reports.place_folder import Folder
 
-CHUNK_BYTES = 1 << 20
 _BLOCK_BYTES = 8 << 20
 _TOGETHER = 500
 """Small files that are asked for at once."""
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-_LOCAL = ("file", "local")
-_SECRETS = ((re.compile(r"(\w://)[^/\s'\"?#]*@"), r"\1"), (re.compile(r"(\w://[^\s'\"?#]*)[?#][^\s'\"]*"), r"\1"))
 _WRITTEN = ("LastModified", "last_modified", "updated", "mtime", "created")
 """Under one of these a file system tells when a file was written."""
 FLEET = "pip install '.[fleet]' in a checkout of proofcost"
-
-
-class RemoteError(Exception):
-    """A place cannot be used. One line: which, why, how to mend it; no credential in it."""
-
-
-@dataclass(frozen=True, slots=True)
-class There:
-    """A file of a place."""
-
-    bytes_: int
-    written_s: float | None
-    """By the storage's own clock, s since 1970; None where it does not tell."""
-
-
-class Place(Protocol):
-    """Names are relative to the place, with `/` between. All raise RemoteError."""
-
-    shown: str
-
-    def find(self) -> dict[str, There]:
-        """The Parquet files and seals below; nothing where there is no such folder yet."""
-
-    def read(self, name: str) -> Iterator[bytes]:
-        """A file, piece by piece."""
-
-    def small(self, names: Iterable[str]) -> dict[str, bytes]:
-        """Of files of a few bytes the content; one that is gone or too long is left out."""
-
-    def put(self, name: str, source: Path | bytes) -> None:
-        """Write a file. Whatever happens: until this returns nobody may count it."""
-
-    def written_s(self, name: str) -> float | None:
-        """When a file was written, by the storage's clock; s since 1970, None where it does not tell."""
-
-
-def is_url(given: str | os.PathLike[str]) -> bool:
-    """Whether DATA is meant for fsspec: no path that is there, and it begins like a URL."""
-    return _URL.match(os.fspath(given)) is not None and not os.path.exists(given)
-
-
-def shown(given: str | os.PathLike[str]) -> str:
-    """A path or URL for people: without user, password and query."""
-    text = os.fspath(given)
-    return inert_outside(without_secrets(text) if _URL.match(text) else text, 300, True)
-
-
-def without_secrets(text: str) -> str:
-    """A text without what may be secret in its URLs."""
-    for pattern, rest in _SECRETS:
-        text = pattern.sub(rest, text)
-    return text
-
-
-def local_path(given: str | os.PathLike[str]) -> Path | None:
-    """The path that DATA is, or that a file:// URL means; None of what is elsewhere."""
-    text = os.fspath(given)
-    if not is_url(text):
-        return Path(text)
-    scheme, _, rest = text.partition("://")
-    return Path(f"/{rest.lstrip('/')}") if scheme.lower() in _LOCAL else None
 
 
 def open_place(given: str | os.PathLike[str]) -> Place:
     """The place that a path or URL means; nothing is made there. Raises RemoteError."""
     path = local_path(given)
     return Folder(path) if path is not None else Remote(os.fspath(given))
-
-
-class Folder:
-    """A folder of this machine, or mounted here."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.shown = shown(path)
-
-    def find(self) -> dict[str, There]:
-        found: dict[str, There] = {}
-        for top, folders, names in os.walk(self.path, onerror=self._refuse):
-            folders[:] = sorted(name for name in folders if name != "declared")
-            for name in names:
-                if _counts(name):
-                    path = os.path.join(top, name)
-                    with contextlib.suppress(FileNotFoundError):  # another tidies up
-                        told = os.stat(path)
-                        if stat.S_ISREG(told.st_mode):
-                            found[os.path.relpath(path, self.path)] = There(told.st_size, told.st_mtime)
-        return found
-
-    def _refuse(self, error: OSError) -> None:
-        if not isinstance(error, FileNotFoundError):
-            raise RemoteError(f"{self.shown}: {error.strerror or error}") from None
-
-    def read(self, name: str) -> Iterator[bytes]:
-        with self._told(name), (self.path / name).open("rb", buffering=0) as file:
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # what is on disk, not what was meant to be
-            while piece := file.read(CHUNK_BYTES):
-                yield piece
-
-    def small(self, names: Iterable[str]) -> dict[str, bytes]:
-        found = {}
-        for name in names:
-            with self._told(name), contextlib.suppress(FileNotFoundError), (self.path / name).open("rb") as file:
-                found[name] = file.read(MOST_BYTES + 1)
-        return {name: content for name, content in found.items() if len(content) <= MOST_BYTES}
-
-    def put(self, name: str, source: Path | bytes) -> None:
-        path = self.path / name
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        with self._told(name):
-            made = _missing(path.parent)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                with temporary.open("wb") as file:
-                    for piece in [source] if isinstance(source, bytes) else pieces(source):
-                        file.write(piece)
-                    file.flush()
-                    os.fsync(file.fileno())
-                temporary.replace(path)
-            finally:
-                temporary.unlink(missing_ok=True)
-            for folder in (path.parent, *made):
-                _sync(folder)
-
-    def written_s(self, name: str) -> float | None:
-        with self._told(name):
-            return (self.path / name).stat().st_mtime
-
-    @contextlib.contextmanager
-    def _told(self, name: str) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise RemoteError(f"{self.shown}: {inert_outside(name, 200, True)}: {error.strerror or error}") from None
-
-
-def _missing(folder: Path) -> list[Path]:
-    """The folders that hold those which are still to be made."""
-    return [one.parent for one in (folder, *folder.parents) if not one.exists()]
-
-
-def _sync(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 class Remote:
@@ -198,7 +52,7 @@ class Remote:
         found = {}
         for path, told in listed.items():
             name = path.removeprefix(self._root).lstrip("/")
-            if _counts(name.rpartition("/")[2]) and "declared" not in name.split("/"):
+            if counts(name.rpartition("/")[2]) and "declared" not in name.split("/"):
                 found[name] = There(int(told.get("size") or 0), _written(told))
         return found
 
@@ -208,6 +62,13 @@ class Remote:
         if self.filesystem.protocol != "memory" and top:
             self.filesystem.invalidate_cache()
             self.filesystem.ls(self._root[: self._root.index(top)] + top, detail=False, refresh=True)
+
+    def every_file(self) -> list[str]:
+        """All files below, whatever they are; "" where the URL names a file itself."""
+        self.find()
+        with self._told("cannot be listed"):
+            found = self.filesystem.find(self._root)
+        return sorted(path.removeprefix(self._root).lstrip("/") for path in found)
 
     def read(self, name: str) -> Iterator[bytes]:
         asked: dict[str, Any] = {"block_size": _BLOCK_BYTES, "cache_type": "readahead"}
@@ -247,7 +108,7 @@ class Remote:
         return str(self.filesystem.unstrip_protocol(self._at(name)))
 
     def _at(self, name: str) -> str:
-        return f"{self._root}/{name}"
+        return f"{self._root}/{name}" if name else self._root
 
     @contextlib.contextmanager
     def _told(self, what: str) -> Iterator[None]:
@@ -300,14 +161,3 @@ def _written(told: dict[str, Any]) -> float | None:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
     return None
-
-
-def _counts(name: str) -> bool:
-    return name.endswith((".parquet", f".parquet{SUFFIX}")) and not name.startswith(".")
-
-
-def pieces(path: Path) -> Iterator[bytes]:
-    """A file of this machine, piece by piece. Raises OSError."""
-    with path.open("rb", buffering=0) as file:
-        while piece := file.read(CHUNK_BYTES):
-            yield piece

@@ -15,7 +15,9 @@ from pathlib import Path, PurePosixPath
 from proofcost.reports import copies, parquet
 from proofcost.reports.file_seal import SUFFIX, Seal, SealError, read_seal
 from proofcost.reports.inert import inert_outside
-from proofcost.reports.remote import Folder, Place, Remote, RemoteError, There, local_path, open_place
+from proofcost.reports.place import Place, RemoteError, There, local_path
+from proofcost.reports.place_folder import Folder
+from proofcost.reports.remote import Remote, open_place
 from proofcost.reports.units import plural
 
 _NAMED = 3

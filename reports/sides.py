@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from proofcost.reports.dataset import Data, DataError, open_data
-from proofcost.reports.remote import is_url
+from proofcost.reports.place import is_url
 from proofcost.reports.units import plural
 from proofcost.reports.where import Where, parse
 

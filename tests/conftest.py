@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from collecting import Server
+from collecting import start as start_s3
 from hypothesis import settings
 from kept import Judged
 from standin_lake import Call as LakeCall
@@ -49,6 +51,11 @@ def find_executable(name: str, variable: str | None = None, *more: Path) -> Path
 
 def find_landrun() -> Path | None:
     return find_executable("landrun", "PROOFCOST_LANDRUN", REPO / ".ci/cache/landrun/landrun")
+
+
+def find_s3_server() -> Path | None:
+    """An S3-speaking server, which only .ci/s3 makes."""
+    return find_executable("proofcost-s3-server", "PROOFCOST_S3_SERVER", REPO / ".ci/cache/s3/s3-server")
 
 
 def find_nanoda() -> Path | None:
@@ -96,6 +103,19 @@ def working_bwrap(bwrap: Path) -> Path:
     arguments = bwrap_arguments(LakeCall(["/bin/true"], directory="/tmp"), "/")
     tried = subprocess.run([bwrap, *arguments], capture_output=True, text=True, check=False)
     return bwrap if tried.returncode == 0 else missing(f"a bwrap that may start as Lake does ({tried.stderr.strip()})")
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Path:
+    return find_s3_server() or missing("an S3-speaking server (.ci/s3 builds it)")
+
+
+@pytest.fixture(scope="module")
+def s3(s3_server: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A running S3-speaking server, in a folder and at a port of its own."""
+    server = start_s3(s3_server, tmp_path_factory.mktemp("s3"))
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="session")
@@ -244,6 +264,7 @@ def pytest_report_header() -> list[str]:
             lines.append(f"{name}: {first_line(str(path), '--version')} ({path})")
         else:
             lines.append(f"{name}: {path}")
+    lines.append(f"S3-speaking server: {find_s3_server() or 'missing'}")
     lines.append(f"exports: {find_exports() or 'missing'}")
     return lines
 
