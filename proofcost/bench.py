@@ -105,7 +105,9 @@ def main(args: argparse.Namespace) -> int:
         return DONE
     try:
         if bench_cluster.is_asked(args):
-            return bench_cluster.submit(args)
+            from proofcost import campaign_new
+
+            return campaign_new.submit(args)
         return bench(args)
     except WRONG as error:
         policy.say(f"bench: {error}")

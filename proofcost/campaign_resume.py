@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
-from proofcost import bench, bench_cluster, campaign_submit
+from proofcost import bench, campaign_new, campaign_submit
 from proofcost.bench_suites import registry
 from proofcost.bench_suites.cluster import folder as campaigns
 from proofcost.bench_suites.cluster import lock, options
@@ -66,4 +66,4 @@ def check_plan(campaign: Campaign) -> None:
         ) from None
     os.environ.update(campaign.environment)
     args = bench_arguments(campaign)
-    bench.check_plan(bench_cluster.plan(args, registry.load(args.kernels, os.environ)), campaign.plan_sha256)
+    bench.check_plan(campaign_new.plan(args, registry.load(args.kernels, os.environ)), campaign.plan_sha256)
