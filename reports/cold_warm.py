@@ -58,6 +58,10 @@ def costs_of_warm(cells: Sequence[Cell]) -> tuple[list[Cell], list[str]]:
     for key, side in sides.items():
         cell = merged(list(side.values()))
         cold = side[COLD].runs if COLD in side else 0
+        if len(side) == 1 and not cold:  # nothing to put together or to leave out: most have one state
+            cell.key = key
+            made.append(cell)
+            continue
         if cold and key[1] not in cold_only:
             cell = replace(cell, values=merged(_warm(side)).values)
             apart += cold

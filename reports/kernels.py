@@ -148,8 +148,9 @@ def grid_of(asked: Asked, group: str) -> tuple[Grid, list[str]]:
 def _refuse(cells: Sequence[Cell], pool: Sequence[str]) -> None:
     """Raise UnlikeError for what must not be put together."""
     first = cells[0].guarded
-    # What is the same everywhere is one set, shared by all cells.
-    unlike = {name for cell in cells for name, values in cell.guarded.items() if values is not first[name]}
+    # Cells of the same value share one set, so most need not be looked into.
+    seen = {tuple(map(id, cell.guarded.values())) for cell in cells}
+    unlike = {name for name, sets in zip(first, zip(*seen, strict=True), strict=True) if len(set(sets)) > 1}
     for name in WITHIN:
         if name in pool or (len(first[name]) == 1 and name not in unlike):
             continue

@@ -11,15 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proofcost.harness.columns import Row
+from proofcost.reports import cell_survey, parquet, reduction
 from proofcost.reports import cells as module
-from proofcost.reports import parquet
+from proofcost.reports.cell_sql import Asked
 from proofcost.reports.cells import TOO_EARLY, Cell, UnlikeError, read, refuse_unlike
 from proofcost.reports.dataset import open_data
+from proofcost.reports.metrics import METRICS, Metric
 from proofcost.reports.values import WORST_ERROR, Values, pooled
 from proofcost.reports.where import WhereError, parse
 
 MS = 10**6
 BY = ("kernel", "subject")
+SUBJECT = "coalesce(workload, subject, module)"
 
 
 def run(kernel: str, subject: str, wall_ms: float | None = 100, **more: Any) -> Row:
@@ -293,33 +296,41 @@ def test_grouping_by_hashes_says_the_same(tmp_path: Path, monkeypatch: pytest.Mo
     assert plain[0][5] == {"sha-a", "other"}
     assert plain[0][4]["wall"] == [50 * MS, 50 * MS]
     asked: list[Any] = []
-    monkeypatch.setattr(module, "HASHED_FROM", 0)
-    hashes = module._hashes
+    monkeypatch.setattr(reduction, "HASHED_FROM", 0)
 
     def noted(*given: Any) -> Any:
-        asked.append(hashes(*given))
+        asked.append(cell_survey.hashes(*given))
         return asked[-1]
 
-    monkeypatch.setattr(module, "_hashes", noted)
+    monkeypatch.setattr(reduction, "hashes", noted)
     assert told() == plain
-    assert set(asked[0]) == {"kernel_sha256", "input_sha256", "config_sha256"}
-    monkeypatch.setattr(module, "_HASHED_MOST", 2)
+    digests = {'"kernel_sha256"', '"input_sha256"', '"config_sha256"'}
+    assert set(asked[0]) == {*digests, '"kernel"', SUBJECT, "verdict", "outcome", "cause"}
+    monkeypatch.setattr(cell_survey, "_HASHED_MOST", 2)
     assert told() == plain
-    assert set(asked[1]) == {"config_sha256"}  # the others have three values each
+    assert set(asked[1]) & digests == {'"config_sha256"'}  # the others have three values each
+    monkeypatch.setattr(cell_survey, "_HASHED_MOST", 100)
+    monkeypatch.setattr(cell_survey, "_SAMPLE", 4)  # as if nearly each record had a text of its own
+    assert told() == plain
+    assert '"input_sha256"' not in asked[2]
 
 
 def test_texts_whose_hashes_are_the_same_are_grouped_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "HASHED_FROM", 0)
-    fetch = module._Asked.fetch
+    monkeypatch.setattr(reduction, "HASHED_FROM", 0)
+    fetch = Asked.fetch
+    queries: list[str] = []
 
     def poor(asked: Any, query: str, first: Any = ()) -> Any:
-        return fetch(asked, query.replace("hash(text)", "(hash(text) % 2)"), first)
+        queries.append(query.replace("hash(text)", "CASE WHEN length(text) = 64 THEN 7 ELSE hash(text) END"))
+        return fetch(asked, queries[-1], first)
 
-    monkeypatch.setattr(module._Asked, "fetch", poor)
+    monkeypatch.setattr(Asked, "fetch", poor)
     (cell, *_) = read_rows(tmp_path, varied())
     assert cell.guarded["input_sha256"] == {"d" * 64, "e" * 64, ""}
+    assert any("THEN 7" in query for query in queries)
+    assert 'hash("input_sha256")' not in queries[-1]
 
 
 @pytest.mark.parametrize("bins", [True, False])
@@ -327,3 +338,44 @@ def test_bounds_are_told_beside_bins_too(tmp_path: Path, bins: bool) -> None:
     (cell, *_) = read_rows(tmp_path, varied(), bins=bins)
     assert cell.censored["wall"] == [50 * MS, 50 * MS]
     assert cell.values["wall"][()].n == 5
+
+
+@pytest.mark.parametrize("unit", [(), ("block",)])
+@pytest.mark.parametrize("metrics", [METRICS, METRICS[3:4]])
+def test_bins_hold_what_is_kept_otherwise_and_take_as_many_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: tuple[str, ...], metrics: tuple[Metric, ...]
+) -> None:
+    rows = varied() + [
+        run("a", "x", wall, wall_command=wall * MS + at, cpu_tree=wall * MS // 2, memory_peak_tree=None, block=at % 3,
+            beside=at % 5 == 0, instructions_u=7 * wall * MS if at % 2 else None, verdict=verdict)
+        for at, wall in enumerate(range(50, 500))
+        for verdict in (("accepted", "rejected", "read", None)[at % 4],)
+    ]  # fmt: skip
+    fetch = Asked.fetch
+    passes: list[str] = []
+
+    def noted(asked: Any, query: str, first: Any = ()) -> Any:
+        passes.append(query)
+        return fetch(asked, query, first)
+
+    monkeypatch.setattr(Asked, "fetch", noted)
+    kept = read_rows(tmp_path, rows, metrics=metrics, unit=unit, bins=False)
+    count = len(passes)
+    binned = read_rows(tmp_path, rows, metrics=metrics, unit=unit, bins=True)
+    assert len(passes) == 2 * count
+
+    def told(cells: list[Cell], of: Any) -> list[Any]:
+        return [
+            (cell.key, cell.runs, cell.ends, cell.censored, cell.kernels, cell.guarded, cell.first_ns, cell.last_ns,
+             {name: {unit: of(values) for unit, values in units.items()} for name, units in cell.values.items()})
+            for cell in cells
+        ]  # fmt: skip
+
+    def summary(values: Values) -> tuple[list[int], list[int], int, int]:
+        in_bins = values.in_bins()
+        assert in_bins.counts is not None
+        return in_bins.numbers.tolist(), in_bins.counts.tolist(), in_bins.minimum, in_bins.maximum
+
+    assert told(binned, summary) == told(kept, summary)
+    assert all(values.binned for cell in binned for units in cell.values.values() for values in units.values())
+    assert sum(values.n for values in binned[0].values["wall"].values()) > 300
