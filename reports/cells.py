@@ -1,8 +1,8 @@
 """Records reduced to cells: per key how many runs, how they ended, and their figures. Every report takes cells.
 
 The database does the reducing, in SQL that other engines know as well: grouping, counting, lists, and bins 1 % wide
-where there are more figures than anybody wants to carry about. A look at all records first (cell_survey.py), then one pass
-over them (reduction.py).
+where there are more figures than anybody wants to carry about. A look at all records first (cell_survey.py), then one
+pass over them (reduction.py).
 
 Left out altogether: warm-ups. Counted, but without figures: what did not end by itself, and what ran beside an earlier
 call's leavings. A figure that is more or less than its name says (`weak`) is none, unless the metric asks for it.
@@ -22,6 +22,7 @@ from proofcost.reports.values import Values
 from proofcost.reports.where import Where
 
 __all__ = [
+    "EXACT_MOST",
     "GUARDED",
     "METRICS",
     "NO_UNIT",

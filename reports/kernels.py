@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from proofcost.reports.asked import Asked, ReportError
-from proofcost.reports.cells import UNKNOWN, Cell, UnlikeError, held, read, told_apart
+from proofcost.reports.cells import EXACT_MOST, UNKNOWN, Cell, UnlikeError, held, read, told_apart
 from proofcost.reports.cold_warm import CACHE, costs_of_warm
 from proofcost.reports.declarations import said_of
 from proofcost.reports.document import Bound, Column, Document, Entry, Missing, Picture, Section, Table
@@ -369,5 +369,7 @@ def _notes(grid: Grid, cells: Sequence[Cell]) -> list[str]:
     if backwards:
         made.append(f"{plural(backwards, 'run')} with a negative wall: a clock was set back; they have no cost here")
     if any(slot.values is not None and slot.values.binned for slot in grid.slots.values()):
-        made.append("cells of more than 10,000 runs are counted in bins 1 % wide: their medians are right to 0.5 %")
+        made.append(
+            f"more than {EXACT_MOST:,} figures: they are counted in bins 1 % wide, and medians are right to 0.5 %"
+        )
     return made

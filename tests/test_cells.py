@@ -347,7 +347,7 @@ def test_bins_hold_what_is_kept_otherwise_and_take_as_many_passes(
 ) -> None:
     rows = varied() + [
         run("a", "x", wall, wall_command=wall * MS + at, cpu_tree=wall * MS // 2, memory_peak_tree=None, block=at % 3,
-            beside=at % 5 == 0, instructions_u=7 * wall * MS if at % 2 else None, verdict=verdict)
+            beside=int(at % 5 == 0), instructions_u=7 * wall * MS if at % 2 else None, verdict=verdict)
         for at, wall in enumerate(range(50, 500))
         for verdict in (("accepted", "rejected", "read", None)[at % 4],)
     ]  # fmt: skip
