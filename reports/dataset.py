@@ -105,11 +105,11 @@ def open_data(paths: Sequence[str | os.PathLike[str]]) -> Data:
         journals.append(str(path))
     connection = connect()
     for where, collected in places:
-        notes += _survey(connection, where, collected)
+        notes += _survey(where, collected)
     if files:
         open_files(connection, list(files), len(paths) > 1)
     if places:
-        notes += shared(connection)
+        notes += _shared(connection, places[0][0])
     journal = _Journal(connection, _known(connection) if files and journals else set())
     for one in journals:
         journal.read(one)
@@ -144,13 +144,19 @@ def _paths(sealed: SealedFiles) -> list[Path]:
         raise DataError(str(error)) from None
 
 
-def _survey(connection: duckdb.DuckDBPyConnection, place: str, files: Sequence[tuple[Path, SealedFile]]) -> list[str]:
+def _survey(place: str, files: Sequence[tuple[Path, SealedFile]]) -> list[str]:
     """Raises DataError."""
     kinds = {name: PHYSICAL[kind] for name, kind in _SQL_TYPES.items() if kind in PHYSICAL}
     try:
-        return survey(connection, place, files, kinds) if files else []
+        return survey(place, files, kinds)
     except ForeignError as error:
         raise DataError(str(error)) from None
+
+
+def _shared(connection: duckdb.DuckDBPyConnection, place: str) -> list[str]:
+    """Raises DataError."""
+    try:
+        return list(shared(connection))
     except duckdb.Error as error:
         raise DataError(f"{place}: {str(error).splitlines()[0][:300]}; move that file away") from None
 
