@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from proofcost.extras import need
+from proofcost.on_engine import add_engine, status_of
 from proofcost.output import DONE, FAILED, settled
 from proofcost.reports.inert import inert_outside
 from proofcost.show import USAGE, UsageError, choose_store
@@ -66,12 +67,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="FILE",
         help="also write .html, .md, .json, .csv, .svg, ..., or a folder",
     )
+    add_engine(parser)
     parser.set_defaults(run=main)
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status: 0 done, 1 output not written or (--gate) a regression, 2 usage, 3 (--gate) nothing judged, or
-    (--conclusive) something not settled."""
+    """Exit status: 0 done, 1 output not written, an engine that failed under way or (--gate) a
+    regression, 2 usage, 3 (--gate) nothing judged, or (--conclusive) something not settled."""
     need("reports", "duckdb", "pyarrow", "scipy", "numpy", "orjson", "matplotlib", "jinja2")
     from proofcost.reports.cells import GUARDED, UnlikeError
     from proofcost.reports.cold_warm import CACHE
@@ -79,6 +81,7 @@ def main(args: argparse.Namespace) -> int:
     from proofcost.reports.compare_document import document
     from proofcost.reports.compare_noise import false_alarms
     from proofcost.reports.dataset import DataError
+    from proofcost.reports.engine import EngineError, opening
     from proofcost.reports.sides import SideError, resolve
     from proofcost.reports.where import WhereError, parse
     from proofcost.reports.writing import OutputError, check_path, print_document
@@ -93,13 +96,16 @@ def main(args: argparse.Namespace) -> int:
         if args.conclusive and not args.gate:
             raise UsageError("--conclusive: goes with --gate")
         paths = args.data or [choose_store(None, os.environ, os.geteuid())[0]]
-        base, head = resolve(args.base, args.head, paths, parse(args.where, args.since))
+        base, head = resolve(args.base, args.head, paths, parse(args.where, args.since), opening(args.engine))
         report = compare(base, head, args.pool, args.strict)
+        if args.gate:
+            report.gated, report.false_alarms = True, false_alarms(report)
     except (UsageError, DataError, SideError, WhereError, UnlikeError, OutputError) as error:
         print(f"proofcost: {inert_outside(str(error), 2000)}", file=sys.stderr)
         return USAGE
-    if args.gate:
-        report.gated, report.false_alarms = True, false_alarms(report)
+    except EngineError as error:
+        print(f"proofcost: {inert_outside(str(error), 2000)}", file=sys.stderr)
+        return status_of(error)
     made = document(report)
     try:
         for path in args.output:

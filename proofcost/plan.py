@@ -20,6 +20,7 @@ from rich.console import Console
 from proofcost.extras import need
 from proofcost.harness.described import DescriptionError
 from proofcost.harness.whole_file import whole_file
+from proofcost.on_engine import add_engine, status_of
 from proofcost.output import DONE, FAILED, settled
 from proofcost.reports.inert import inert_outside
 from proofcost.reports.units import plural
@@ -88,6 +89,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="PATH",
         help="write it there instead: .html, .md, .json, .csv, .parquet, .svg, .pdf, .png, or a folder",
     )
+    add_engine(parser)
     parser.set_defaults(run=main)
 
 
@@ -95,6 +97,7 @@ def main(args: argparse.Namespace) -> int:
     """Exit status: 0 done, 1 not written or a promise broken, 2 usage or nothing to plan from, 3 not enough data."""
     need("reports", "duckdb", "pyarrow", "scipy", "numpy", "orjson", "matplotlib", "jinja2")
     from proofcost.reports.dataset import DataError
+    from proofcost.reports.engine import EngineError
     from proofcost.reports.plan.evidence import PlanError
     from proofcost.reports.statistics.sample import BadSampleError
     from proofcost.reports.where import WhereError
@@ -104,6 +107,8 @@ def main(args: argparse.Namespace) -> int:
         return _plan(args)
     except (UsageError, DescriptionError, DataError, WhereError, PlanError, OutputError, BadSampleError) as error:
         return _say(f"plan: {error}", USAGE)
+    except EngineError as error:
+        return _say(f"plan: {error}", status_of(error))
     except OSError as error:
         if error.filename is None:  # of the terminal or pipe: `guarded` knows
             raise
@@ -184,7 +189,7 @@ def _array(values: Sequence[str]) -> str:
 
 
 def _open(args: argparse.Namespace, wanted: Asked) -> tuple[Data, Where, list[str]]:
-    from proofcost.reports.dataset import open_data
+    from proofcost.reports.engine import opening
     from proofcost.reports.where import parse
 
     folder = os.path.dirname(os.path.abspath(args.file)) if args.file else os.getcwd()
@@ -193,7 +198,7 @@ def _open(args: argparse.Namespace, wanted: Asked) -> tuple[Data, Where, list[st
     conditions = [*wanted.where, *args.where]
     since = args.since or wanted.since
     where = parse(conditions, since)
-    data = open_data(paths)
+    data = opening(args.engine)(paths)
     sources = [inert_outside(path, 200) for path in data.paths]
     sources += data.notes
     if conditions or since:

@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 from proofcost.extras import need
+from proofcost.on_engine import add_engine, status_of
 from proofcost.output import DONE, FAILED
 from proofcost.reports.inert import inert_outside
 from proofcost.show import USAGE, UsageError, choose_store
@@ -109,14 +110,16 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="write it there instead: .html, .md, .json, .csv, .parquet, .svg, .pdf, .png, or a folder",
     )
+    add_engine(parser)
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status: 0 done, 1 output not written, 2 usage or nothing to report."""
+    """Exit status: 0 done, 1 output not written or an engine that failed under way, 2 usage or nothing to report."""
     need("reports", "duckdb", "pyarrow", "scipy", "numpy", "orjson", "matplotlib", "jinja2")
     from proofcost.reports.asked import ReportError, ask
     from proofcost.reports.cells import UnlikeError
     from proofcost.reports.dataset import DataError
+    from proofcost.reports.engine import EngineError, opening
     from proofcost.reports.metrics import POOLED
     from proofcost.reports.where import WhereError
     from proofcost.reports.writing import OutputError, check_path
@@ -132,11 +135,14 @@ def main(args: argparse.Namespace) -> int:
         given = [*args.paths, *(args.data or [])]
         if args.kind == ALL:
             _check_all(given, args.output)
-        asked = ask(given or [choose_store(None, os.environ, os.geteuid())[0]], args.where, args.since, args.pool)
+        paths = given or [choose_store(None, os.environ, os.geteuid())[0]]
+        asked = ask(paths, args.where, args.since, args.pool, opening(args.engine))
         documents = _all(asked) if args.kind == ALL else [_module(args.kind).make(asked, args)]
         return _put(documents, args.output)
     except (UsageError, ReportError, DataError, WhereError, UnlikeError, OutputError) as error:
         return _say(str(error), USAGE)
+    except EngineError as error:
+        return _say(str(error), status_of(error))
     except BrokenPipeError:
         raise  # who reads has seen enough: `guarded` knows
     except OSError as error:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from proofcost.reports.dataset import VIEW, Data, open_data
+from proofcost.reports.engine import Opening
 from proofcost.reports.inert import inert_outside
 from proofcost.reports.units import plural
 from proofcost.reports.where import Where, WhereError, parse
@@ -31,10 +32,16 @@ class Asked:
     """The same for people: what `Document.data` says."""
 
 
-def ask(paths: Sequence[str], conditions: list[str], since: str | None, pool: Sequence[str]) -> Asked:
-    """Open the data. Raises DataError, WhereError."""
+def ask(
+    paths: Sequence[str],
+    conditions: list[str],
+    since: str | None,
+    pool: Sequence[str],
+    opening: Opening = open_data,
+) -> Asked:
+    """Open the data. `opening`: for which engine. Raises DataError, WhereError, EngineError."""
     where = parse(conditions, since)
-    data = open_data(paths)
+    data = opening(paths)
     if conditions or since is not None:
         refuse_none(data, where, conditions)
     said = [inert_outside(path, 200) for path in data.paths]

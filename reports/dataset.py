@@ -16,12 +16,12 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
 
-from proofcost.harness.columns import NAMES, Row
+from proofcost.harness.columns import JOURNAL, NAMES, Row
 from proofcost.harness.decode import Problem
 from proofcost.harness.derive import shared_hosts
 from proofcost.harness.merged import Record
@@ -31,7 +31,10 @@ from proofcost.reports.constants import PHYSICAL, constants
 from proofcost.reports.folding import FOLDED_FROM, unfolded
 from proofcost.reports.place import RemoteError, is_url, local_path, shown
 from proofcost.reports.sealed_files import SealedFile, SealedFiles, nothing_sealed, sealed_files
-from proofcost.reports.survey import ForeignError, shared, survey
+from proofcost.reports.survey import SHARED, ForeignError, shared, survey
+
+if TYPE_CHECKING:
+    from proofcost.reports.answers import Answers
 
 VIEW = "records"
 HELD_ROWS = 50_000
@@ -62,52 +65,47 @@ class Data:
     """What was opened, as it is shown to people."""
     notes: tuple[str, ...] = ()
     """What is to be told of places where files are collected, one line each (sealed_files.py, survey.py)."""
+    answers: Answers | None = None
+    """Of another engine, which is then asked instead of `connection`."""
 
     def rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """The answer to a query over `records`; a parameter for each `?`."""
+        if self.answers is not None:
+            return self.answers.rows(query, parameters)
         return self.connection.execute(query, parameters).fetchall()
 
     def table(self, query: str, parameters: Sequence[object] = ()) -> pa.Table:
         """The same, for long answers."""
+        if self.answers is not None:
+            return self.answers.table(query, parameters)
         return self.connection.sql(query, params=list(parameters)).to_arrow_table()
 
     def keep(self, name: str, query: str, parameters: Sequence[object] = ()) -> None:
         """Keep an answer as the table `name` of `connection`, which is asked there from then on."""
+        if self.answers is not None:
+            self.connection.register("answer", self.answers.table(query, parameters))
+            query, parameters = "SELECT * FROM answer", ()
         self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}", parameters)
+
+    def lines(self, names: Sequence[str], condition: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Columns of the records that a condition chooses, and behind them each record's `events`."""
+        if self.answers is not None:
+            return self.answers.lines(names, condition, parameters)
+        return self.rows(f"SELECT {', '.join((*names, 'events'))} FROM {VIEW} WHERE {condition}", parameters)
 
 
 def open_data(paths: Sequence[str | os.PathLike[str]]) -> Data:
     """Open paths as one data set. Raises DataError."""
-    files: dict[Path, None] = {}
-    journals: list[str] = []
-    places: list[tuple[str, list[tuple[Path, SealedFile]]]] = []
-    notes: list[str] = []
-    for given in paths:
-        if (sealed := _sealed(given)) is not None:
-            notes += sealed.notes
-            places.append((sealed.place.shown, list(zip(_paths(sealed), sealed.files, strict=True))))
-            files.update((path, None) for path, _ in places[-1][1])
-        path = local_path(given)
-        if path is None:
-            continue
-        if not path.exists():
-            raise DataError(f"{path}: no such file or folder; name a store, a folder of Parquet files or a .jsonl file")
-        if any(char in str(path) for char in "*?["):  # DuckDB takes every name for a pattern
-            raise DataError(f"{path}: a path with * ? or [ cannot be read; link to it under another name")
-        if path.is_file() and path.suffix == ".parquet":
-            files[path.resolve()] = None
-            continue
-        if path.is_dir():
-            if sealed is None:
-                files.update(dict.fromkeys(parquet.files(path.resolve())))
-            if not _holds_journals(path):
-                continue
-        journals.append(str(path))
+    given = named(paths)
+    notes = list(given.notes)
+    places = [(one.place.shown, list(zip(_paths(one), one.files, strict=True))) for one in given.sealed]
+    files = list(dict.fromkeys([*given.files, *(path for _, collected in places for path, _ in collected)]))
+    journals = given.journals
     connection = connect()
     for where, collected in places:
         notes += _survey(where, collected)
     if files:
-        open_files(connection, list(files), len(paths) > 1)
+        open_files(connection, files, len(paths) > 1)
     if places:
         notes += _shared(connection, places[0][0])
     journal = _Journal(connection, _known(connection) if files and journals else set())
@@ -144,6 +142,11 @@ def _paths(sealed: SealedFiles) -> list[Path]:
         raise DataError(str(error)) from None
 
 
+def surveyed(sealed: SealedFiles) -> list[str]:
+    """What is to be told of the files of a place on this machine. Raises DataError."""
+    return _survey(sealed.place.shown, list(zip(_paths(sealed), sealed.files, strict=True)))
+
+
 def _survey(place: str, files: Sequence[tuple[Path, SealedFile]]) -> list[str]:
     """Raises DataError."""
     kinds = {name: PHYSICAL[kind] for name, kind in _SQL_TYPES.items() if kind in PHYSICAL}
@@ -156,9 +159,64 @@ def _survey(place: str, files: Sequence[tuple[Path, SealedFile]]) -> list[str]:
 def _shared(connection: duckdb.DuckDBPyConnection, place: str) -> list[str]:
     """Raises DataError."""
     try:
-        return list(shared(connection))
+        return list(shared(connection.execute(SHARED.format(table="compacted"), [JOURNAL]).fetchall()))
     except duckdb.Error as error:
         raise DataError(f"{place}: {str(error).splitlines()[0][:300]}; move that file away") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What paths name."""
+
+    files: list[Path]
+    """Parquet files of this machine that stand in no place with seals."""
+    sealed: list[SealedFiles]
+    journals: list[str]
+    """Where there may be records that are not compacted."""
+    notes: list[str]
+
+
+def named(paths: Sequence[str | os.PathLike[str]]) -> Named:
+    """What to read. Raises DataError."""
+    files: dict[Path, None] = {}
+    made = Named([], [], [], [])
+    for given in paths:
+        if (sealed := _sealed(given)) is not None:
+            made.notes.extend(sealed.notes)
+            made.sealed.append(sealed)
+        path = local_path(given)
+        if path is None:
+            continue
+        if not path.exists():
+            raise DataError(f"{path}: no such file or folder; name a store, a folder of Parquet files or a .jsonl file")
+        if any(char in str(path) for char in "*?["):  # DuckDB takes every name for a pattern
+            raise DataError(f"{path}: a path with * ? or [ cannot be read; link to it under another name")
+        if path.is_file() and path.suffix == ".parquet":
+            files[path.resolve()] = None
+            continue
+        if path.is_dir():
+            if sealed is None:
+                files.update(dict.fromkeys(parquet.files(path.resolve())))
+            if not _holds_journals(path):
+                continue
+        made.journals.append(str(path))
+    made.files.extend(files)
+    return made
+
+
+def uncompacted(journals: Sequence[str], files: Sequence[Path]) -> int:
+    """How many records below these folders stand in none of the Parquet files. Raises DataError."""
+    connection = connect()
+    journal = _Journal(connection, set())
+    for one in journals:
+        journal.read(one)
+    journal.finish()
+    if not files or not journal.count:
+        return journal.count
+    open_files(connection, files, False)
+    query = "SELECT count(*) FROM journal WHERE record NOT IN (SELECT record FROM compacted)"
+    ((count,),) = connection.execute(query).fetchall()
+    return int(count)
 
 
 def connect() -> duckdb.DuckDBPyConnection:

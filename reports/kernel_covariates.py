@@ -68,7 +68,7 @@ def covariates_section(asked: Asked, grid: Grid) -> list[Section]:
 def _known(asked: Asked) -> _Known:
     """{submission: {covariate: value}} of whole numbers above 0."""
     query = (
-        f"SELECT coalesce(workload, subject, module, '{UNKNOWN}'), any_value(covariates), any_value({INPUT}) "
+        f"SELECT coalesce(workload, subject, module, '{UNKNOWN}'), min(covariates), min({INPUT}) "
         f"FROM {VIEW} WHERE ({asked.where.sql}) AND kernel IS NOT NULL GROUP BY 1"
     )
     known: dict[str, dict[str, int]] = {}

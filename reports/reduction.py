@@ -43,7 +43,8 @@ def reduced(
     named |= dict(zip(asked.units, map(asked.expression, asked.unit), strict=True))
     named |= {f"g{at}": asked.expression(name) for at, name in enumerate(varying)}
     named |= {name: name for name in _ENDING}
-    hashed = hashes(asked, list(named.values())) if survey.runs >= HASHED_FROM else {}
+    # Another engine hashes in its own way, nulls above all: there texts are grouped as they are.
+    hashed = hashes(asked, list(named.values())) if survey.runs >= HASHED_FROM and asked.data.answers is None else {}
     columns = [f"{f'hash({of})' if of in hashed else of} AS {name}" for name, of in named.items()]
     columns += ["exit_code", f"{EARLY if survey.early else 'false'} AS early", "started_ns"]
     columns += [f"CASE WHEN {ELAPSED} < 0 THEN 1 END AS backwards"] if survey.backwards else []

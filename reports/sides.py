@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from proofcost.reports.dataset import Data, DataError, open_data
+from proofcost.reports.engine import Opening
 from proofcost.reports.place import is_url
 from proofcost.reports.units import plural
 from proofcost.reports.where import Where, parse
@@ -36,8 +37,13 @@ class Side:
     """How it was understood, for people."""
 
 
-def resolve(base: str, head: str, paths: Sequence[str], common: Where) -> tuple[Side, Side]:
-    """Both sides. `paths`: the data that names are looked up in. Raises SideError, DataError, WhereError."""
+def resolve(
+    base: str, head: str, paths: Sequence[str], common: Where, opening: Opening = open_data
+) -> tuple[Side, Side]:
+    """Both sides. `paths`: the data that names are looked up in. `opening`: for which engine.
+
+    Raises SideError, DataError, WhereError, EngineError.
+    """
     for name in (base, head):
         try:
             name.encode()
@@ -46,12 +52,12 @@ def resolve(base: str, head: str, paths: Sequence[str], common: Where) -> tuple[
                 raise SideError(f"{name!r}: no such path, and not UTF-8: no saved name or kernel is") from None
     unknown = [name for name in (base, head) if not _is_data(name)]
     try:
-        shared = open_data(paths) if unknown else None
+        shared = opening(paths) if unknown else None
     except DataError as error:
         if len(unknown) == 2:
             raise
         raise SideError(f"{unknown[0]!r}: no path, and there is no data to look it up as a name in: {error}") from None
-    known = [_resolve(name, shared, common) for name in (base, head)]
+    known = [_resolve(name, shared, common, opening) for name in (base, head)]
     if shared is not None and all(side.said.startswith("kernel") for side in known):
         found = shared.rows(
             "SELECT plan, max(started_ns) FROM records WHERE plan IS NOT NULL AND kernel IN (?, ?) AND " + common.sql +
@@ -84,9 +90,9 @@ def _is_data(name: str) -> bool:
         return False
 
 
-def _resolve(name: str, data: Data | None, common: Where) -> Side:
+def _resolve(name: str, data: Data | None, common: Where, opening: Opening) -> Side:
     if _is_data(name):
-        data = open_data([name])
+        data = opening([name])
         return Side(data.paths[0], data, common, "; ".join((f"all of {data.paths[0]}", *data.notes)))
     assert data is not None
     saved = Where("json_extract_string(labels, '$.saved') = ?", (name,))
@@ -99,7 +105,7 @@ def _resolve(name: str, data: Data | None, common: Where) -> Side:
         return Side(name, data, _and(common, parse([name])), name)
     if os.path.exists(name):
         if not os.path.isfile(name):  # a pipe
-            return Side(name, open_data([name]), common, f"all of {name}")
+            return Side(name, opening([name]), common, f"all of {name}")
         raise SideError(
             f"{name!r}: a file, but of no records (a folder, .parquet, .jsonl), and no saved name or kernel"
         )

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from proofcost.harness.columns import JOURNAL, NAMES
+from proofcost.harness.columns import NAMES
 from proofcost.harness.derive import shared_hosts
 from proofcost.harness.merged import Record
 from proofcost.reports.inert import inert_outside
@@ -118,13 +118,16 @@ def _clocks(here: Sequence[tuple[SealedFile, _Facts]]) -> Iterator[str]:
         )
 
 
-def shared(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    """Host ids that two boots used at the same time, in the view `compacted`."""
-    query = """SELECT host, boot, min(started_ns), max(started_ns + coalesce(wall_command, 0)) FROM compacted
-        WHERE source = ? AND host IS NOT NULL AND boot IS NOT NULL AND started_ns IS NOT NULL GROUP BY ALL"""
+SHARED = """SELECT host, boot, min(started_ns), max(started_ns + coalesce(wall_command, 0)) FROM {table}
+    WHERE source = ? AND host IS NOT NULL AND boot IS NOT NULL AND started_ns IS NOT NULL GROUP BY host, boot"""
+"""What `shared` takes; its parameter is the source of records that meters wrote."""
+
+
+def shared(spans: Sequence[tuple[Any, ...]]) -> Iterator[str]:
+    """Host ids that two boots used at the same time. `spans`: host, boot, first and last moment (`SHARED`)."""
     moments = [
         Record("", "", {"host": {"instance": host, "boot_id": boot}, "clocks": {"realtime_ns": moment}}, None, None, "")
-        for host, boot, *span in connection.execute(query, [JOURNAL]).fetchall()
+        for host, boot, *span in spans
         for moment in span
     ]
     yield from (inert_outside(problem.what, 400) for problem in shared_hosts(moments))

@@ -163,10 +163,12 @@ def _runs(where: str, of: str) -> str:
         SELECT *, coalesce(nullif(wall_command, 0), nullif(wall_program, 0)) AS took,
             coalesce(nullif(memory_peak_tree, 0), nullif(memory_peak_process, 0)) AS peak,
             coalesce(memory_peak_tree, 0) > 0 AS first_memory, coalesce(wall_command, 0) > 0 AS first_wall,
-            coalesce(json_extract_string(weak, CASE WHEN nullif(memory_peak_tree, 0) IS NOT NULL
-                THEN '$.memory_peak_tree' ELSE '$.memory_peak_process' END), 'measured') AS peak_status,
-            coalesce(json_extract_string(weak, CASE WHEN nullif(wall_command, 0) IS NOT NULL
-                THEN '$.wall_command' ELSE '$.wall_program' END), 'measured') AS took_status,
+            coalesce(CASE WHEN nullif(memory_peak_tree, 0) IS NOT NULL
+                THEN json_extract_string(weak, '$.memory_peak_tree')
+                ELSE json_extract_string(weak, '$.memory_peak_process') END, 'measured') AS peak_status,
+            coalesce(CASE WHEN nullif(wall_command, 0) IS NOT NULL
+                THEN json_extract_string(weak, '$.wall_command')
+                ELSE json_extract_string(weak, '$.wall_program') END, 'measured') AS took_status,
             coalesce(outcome = 'timed_out', false) OR coalesce(cause = 'time_limit', false) AS late,
             CASE WHEN suite IS NULL THEN 1
                 ELSE coalesce(TRY_CAST(regexp_extract(events, '"co_running":."count":([0-9]+)', 1) AS INTEGER), 1)

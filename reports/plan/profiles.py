@@ -36,7 +36,7 @@ def profiles(data: Data) -> Profiles | None:
         SELECT used.session, used.record, jobs.memory FROM plan_jobs AS jobs JOIN plan_used AS used ON used.record = job
         WHERE jobs.memory > 0 ORDER BY jobs.started_ns DESC, job"""
     seen: list[tuple[Timeline, float]] = []
-    for session, record, peak in data.rows(query):
+    for session, record, peak in data.connection.execute(query).fetchall():
         for store in data.paths:
             path = os.path.join(store, "traces", str(session), f"{record}.ndjson.gz")
             if not os.path.isfile(path):

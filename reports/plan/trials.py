@@ -53,13 +53,11 @@ def _plans(data: Data) -> dict[tuple[str, str | None], list[Record]]:
     plans = tuple(str(plan) for (plan,) in data.connection.execute(query).fetchall())
     if not plans:
         return {}
-    rows = data.rows(
-        f"""SELECT plan, host_class, record, session, phase, kernel, events FROM records
-           WHERE plan IN ({", ".join("?" * len(plans))}) AND events IS NOT NULL ORDER BY plan, started_ns, record""",
-        plans,
-    )
+    names = ("plan", "started_ns", "record", "host_class", "session", "phase", "kernel")
+    condition = f"plan IN ({', '.join('?' * len(plans))}) AND events IS NOT NULL"
+    rows = sorted(data.lines(names, condition, plans), key=lambda row: (row[0], row[1] is None, row[1] or 0, row[2]))
     made: dict[tuple[str, str | None], list[Record]] = {}
-    for plan, where, invocation, session, phase, kernel, events in rows:
+    for plan, _, invocation, where, session, phase, kernel, events in rows:
         kinds = {}
         try:
             for line in str(events).split("\n"):
