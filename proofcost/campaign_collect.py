@@ -165,8 +165,8 @@ def _keep(data: Path, ids: set[str]) -> int:
             path.unlink()
             if its.num_rows:
                 # Another content, another name: what was pushed under the first one stays what it is.
-                stem, _, generation = path.name.removesuffix(".parquet").rpartition(".")
-                parquet.write(path.with_name(f"{stem}.{int(generation) + 1}.parquet"), its.unify_dictionaries())
+                stem, generation = parquet.generation_of(path.name)
+                parquet.write(path.with_name(f"{stem}.{generation + 1}.parquet"), its.unify_dictionaries())
     return count
 
 

@@ -328,8 +328,8 @@ class _Batch:
     def _replace(self, old: Path, made: list[Row]) -> None:
         table = parquet.read(old)
         others = table.filter(pc.invert(pc.is_in(table["record"], pa.array([row["record"] for row in made]))))
-        stem, _, generation = old.name.removesuffix(".parquet").rpartition(".")
-        path = old.with_name(f"{stem}.{int(generation) + 1}.parquet")
+        stem, generation = parquet.generation_of(old.name)
+        path = old.with_name(f"{stem}.{generation + 1}.parquet")
         parts = [others, parquet.table_of(made, parquet.FOLDED)]
         parquet.write(path, pa.concat_tables(parts, promote_options="default").unify_dictionaries())
         for record, (digest, where) in list(self._have.where.items()):

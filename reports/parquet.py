@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path, PurePath
@@ -231,17 +232,26 @@ def files(store: Path) -> list[Path]:
 
 
 AnyPath = TypeVar("AnyPath", bound=PurePath)
+_NAMED_BY_US = re.compile(r"((?:.*/)?(?:batch-)?[0-9a-f]{16,64})\.(\d{1,9})\.parquet")
+
+
+def generation_of(name: str) -> tuple[str, int]:
+    """What all generations of a file have in common, and which one this is.
+
+    Compaction and imports name files by a digest and a generation. Anybody else's file is one of its own, whatever
+    numbers are in its name.
+    """
+    match = _NAMED_BY_US.fullmatch(name)
+    return (match[1], int(match[2])) if match else (name.removesuffix(".parquet"), 0)
 
 
 def newest(paths: Iterable[AnyPath]) -> list[AnyPath]:
     """Of each name the newest generation, sorted."""
     found: dict[tuple[PurePath, str], tuple[int, AnyPath]] = {}
     for path in paths:
-        stem, _, generation = path.name.removesuffix(".parquet").rpartition(".")
-        if not generation.isdecimal():
-            stem, generation = path.name, "0"
+        stem, generation = generation_of(path.name)
         key = (path.parent, stem)
-        found[key] = max(found.get(key, (-1, path)), (int(generation), path))
+        found[key] = max(found.get(key, (-1, path)), (generation, path))
     return sorted(path for _, path in found.values())
 
 

@@ -59,7 +59,7 @@ def push(store: Path, place: Place, progress: Progress = lambda *_: None) -> Pus
     done = Pushed()
     for number, path in enumerate(files, 1):
         name = name_of(store, path)
-        stem, generation = parts(name)
+        stem, generation = parquet.generation_of(name)
         if newest.get(stem, -1) > generation:
             done.known += 1
         else:
@@ -84,15 +84,9 @@ def name_of(store: Path, path: Path) -> str:
     return f"parquet/{path.relative_to(store / 'parquet').as_posix()}"
 
 
-def parts(name: str) -> tuple[str, int]:
-    """`.../NAME.3.parquet` as its stem and generation."""
-    stem, _, generation = name.removesuffix(".parquet").rpartition(".")
-    return (stem, int(generation)) if generation.isdecimal() else (name, 0)
-
-
 def _generations(names: Iterable[str]) -> dict[str, int]:
     found: dict[str, int] = {}
-    for stem, generation in map(parts, names):
+    for stem, generation in map(parquet.generation_of, names):
         found[stem] = max(generation, found.get(stem, generation))
     return found
 

@@ -33,7 +33,10 @@ def remove_pushed(store: Path, files: Collection[Path]) -> int:
         if path.relative_to(store / "parquet").parts[0].startswith(_IMPORTED):
             continue
         if left.isdisjoint(ids(path)):
-            for one in (*older.get(_stem(path), ()), path):  # an old generation must not count again
+            for one in (
+                *older.get(parquet.generation_of(str(path))[0], ()),
+                path,
+            ):  # an old generation must not count again
                 one.unlink()
             for folder in (path.parent, path.parent.parent):
                 with contextlib.suppress(OSError):
@@ -54,7 +57,7 @@ def _older(store: Path) -> Mapping[str, list[Path]]:
     current = set(parquet.files(store / "parquet"))
     found: dict[str, list[Path]] = {}
     for path in sorted(path for path in (store / "parquet").rglob("*.parquet") if path not in current):
-        found.setdefault(_stem(path), []).append(path)
+        found.setdefault(parquet.generation_of(str(path))[0], []).append(path)
     return found
 
 
@@ -83,8 +86,3 @@ def files_of(session: str) -> list[str]:
     with os.scandir(session) as entries:
         names = [entry.name for entry in entries if entry.name.endswith(".jsonl")]
     return [name.removesuffix(".jsonl").removesuffix(".settled") for name in names]
-
-
-def _stem(path: Path) -> str:
-    """What all generations of a file have in common."""
-    return str(path).removesuffix(".parquet").rpartition(".")[0]

@@ -311,3 +311,17 @@ def test_what_a_dead_writer_left_goes_after_a_day(store: Path) -> None:
     compact(store, 0)
     assert [path.exists() for path in (*old, young)] == [False, True, True, True]
     assert ask(store, query="SELECT count(*) FROM records") == [(7,)]
+
+
+def test_only_names_that_are_ours_have_generations() -> None:
+    """A file of somebody's own never stands for another one, whatever numbers are in their names."""
+    of = parquet.generation_of
+    assert of("8c01d2e3f4a5b6c7.12.parquet") == ("8c01d2e3f4a5b6c7", 12)
+    assert of("parquet/day=2026-11-30/host=3f/8c01d2e3f4a5b6c7.0.parquet") == (
+        "parquet/day=2026-11-30/host=3f/8c01d2e3f4a5b6c7", 0,
+    )  # fmt: skip
+    assert of("batch-" + "ab" * 32 + ".1.parquet") == ("batch-" + "ab" * 32, 1)
+    theirs = [Path(name) for name in ("0.parquet", "1.parquet", "run.2025.parquet", "run.2026.parquet", "a.0.parquet")]
+    assert parquet.newest(theirs) == sorted(theirs)
+    ours = [Path(f"8c01d2e3f4a5b6c7.{number}.parquet") for number in (0, 2, 10)]
+    assert parquet.newest(ours) == [ours[2]]
