@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from proofcost.bench_suites import homes, sessions
@@ -12,6 +12,8 @@ from proofcost.bench_suites.homes import Run
 from proofcost.extras import how
 from proofcost.harness.described import DescriptionError
 from proofcost.harness.merged import Record, start_order
+from proofcost.harness.reading import read_store
+from proofcost.harness.session import SESSION_FILE
 
 RECORD, SETTLED = ".jsonl", ".settled"
 """The ends of a record's file names."""
@@ -26,16 +28,44 @@ def records_of(place: str, session: str) -> tuple[Record, ...]:
     return tuple(sorted(found.values(), key=start_order))
 
 
-def runs_of(place: str) -> Iterator[Run]:
-    """What every bench of a store has run, read one by one: a record is some 50 kB. Raises as `records_of`."""
+def runs_of(place: str, damaged: list[str] | None = None) -> Iterator[Run]:
+    """What every bench of a store has run, read one by one: a record is some 50 kB. Raises as `records_of`.
+
+    `damaged`: takes the paths of record files, or of a session's own, that could not be read whole.
+    """
+    wrong = [] if damaged is None else damaged
+    known = set()
     for one in sessions.benches(place):
+        known.add(one.session)
         with os.scandir(f"{place}/sessions/{one.session}") as entries:
             names = {entry.name.removesuffix(RECORD) for entry in entries if entry.name.endswith(RECORD)}
         there = {name for name in names if not name.endswith(SETTLED)}
-        found = (sessions.read_invocation(place, one.session, name) for name in sorted(there))
+        read = set()
+        for name in sorted(there):
+            path = sessions.invocation_file(place, one.session, name)
+            found = read_store(path)
+            run = homes.run_of(found.records[0]) if len(found.records) == 1 else None
+            if run is None or (found.problems and not run.done):
+                wrong.append(path)
+            if run is not None:
+                read.add(name)
+                yield run
         moved = _moved(place, one.session) if os.path.isdir(f"{place}/parquet") else iter(())
-        yield from filter(None, (homes.run_of(record) for record in found if record is not None))
-        yield from filter(None, (homes.run_of(record) for record in moved if record.invocation not in there))
+        yield from filter(None, (homes.run_of(record) for record in moved if record.invocation not in read))
+    wrong += _unknown(place, known)
+
+
+def _unknown(place: str, known: Collection[str]) -> list[str]:
+    """The sessions' files that tell of no bench, though records lie beside them."""
+    try:
+        names = sorted(set(os.listdir(f"{place}/sessions")) - set(known))
+        return [
+            f"{place}/sessions/{name}/{SESSION_FILE}"
+            for name in names
+            if any(file.endswith(RECORD) for file in os.listdir(f"{place}/sessions/{name}"))
+        ]
+    except OSError:
+        return []
 
 
 def _moved(place: str, session: str) -> Iterator[Record]:

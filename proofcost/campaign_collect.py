@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from proofcost.bench_records import runs_of
-from proofcost.bench_suites.cluster import done, lock
+from proofcost.bench_suites.cluster import done, lock, record_files
 from proofcost.bench_suites.cluster import folder as campaigns
 from proofcost.bench_suites.cluster.folder import Campaign, CampaignError
 from proofcost.bench_suites.expected import duration
@@ -83,7 +83,8 @@ def _chosen(folder: str, campaign: Campaign, made: Collected) -> tuple[dict[int,
     turns: dict[int, int] = {}
     for number, shard in enumerate(campaign.shards, 1):
         place = campaigns.shard_store(folder, number)
-        of = done.of_shard(campaign, number, runs_of(place) if os.path.isdir(place) else ())
+        damaged: list[str] = []
+        of = done.of_shard(campaign, number, runs_of(place, damaged) if os.path.isdir(place) else ())
         if of.foreign is not None:
             raise CampaignError(f"{place}: {of.foreign}; move what does not belong there away")
         for turn, _ in of.counted:
@@ -95,7 +96,8 @@ def _chosen(folder: str, campaign: Campaign, made: Collected) -> tuple[dict[int,
                 made.missing.append(f"{name}: still at work, {of.turns_count} of {shard.turns_count} turns done")
                 continue
             torn = f", {plural(len(of.torn), 'block')} torn between hosts" if of.torn else ""
-            made.missing.append(f"{name}: {of.turns_count} of {shard.turns_count} turns done{torn}")
+            named = f"; {record_files.named(damaged)}" if damaged else ""
+            made.missing.append(f"{name}: {of.turns_count} of {shard.turns_count} turns done{torn}{named}")
         chosen[number] = {run.invocation for run in of.counted.values()}
         seen[number] = list(of.counted.values())
         made.left_out_count += of.all_count - len(chosen[number])

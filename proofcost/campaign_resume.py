@@ -14,7 +14,7 @@ from proofcost.bench_suites.cluster.folder import Campaign, CampaignError
 from proofcost.bench_suites.cluster.options import DASK, SLURM
 from proofcost.bench_suites.cluster.states import Seen, State
 from proofcost.campaign_run import bench_arguments
-from proofcost.campaign_status import Row, look
+from proofcost.campaign_status import Row, look, tell_damaged
 from proofcost.extras import need
 
 
@@ -36,6 +36,7 @@ def resume(folder: str, only: Sequence[int]) -> int:
                 f"nothing to resume: {sum(row.state is State.DONE for row in rows)} done, {at_work} at work or waiting"
             )
             return 0
+        tell_damaged(wanted)
         check_plan(campaign)
         nodes = {row.number: row.note.node for row in wanted if row.note is not None and row.runs_count}
         campaign_submit.hand_over(

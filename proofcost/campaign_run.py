@@ -13,7 +13,7 @@ from dataclasses import replace
 from proofcost import bench
 from proofcost.bench_records import runs_of
 from proofcost.bench_suites import homes, sessions
-from proofcost.bench_suites.cluster import done, lock, note
+from proofcost.bench_suites.cluster import done, lock, note, record_files
 from proofcost.bench_suites.cluster import folder as campaigns
 from proofcost.bench_suites.cluster.folder import Campaign, CampaignError
 from proofcost.bench_suites.cluster.note import Note
@@ -90,9 +90,12 @@ def _run(args: argparse.Namespace, folder: str, campaign: Campaign, number: int,
     except KeyboardInterrupt:
         status, why = bench.INTERRUPTED, "interrupted"
     finally:
+        # Taken first: what changes while they are counted makes another digest.
+        files = record_files.digest(campaigns.shard_store(folder, number))
         runs = _runs_count(folder, campaign, number)
         whole = runs is not None and runs >= campaign.shards[number - 1].runs_count
-        note.write(folder, replace(mine, ended_ns=time.time_ns(), status=status, why=why or None, runs_count=runs))
+        ended = replace(mine, ended_ns=time.time_ns(), status=status, why=why or None, runs_count=runs, files=files)
+        note.write(folder, ended)
     return bench.DONE if whole else status
 
 

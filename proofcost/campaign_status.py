@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from proofcost.bench_records import runs_of
-from proofcost.bench_suites.cluster import done, lock, note, slurm
+from proofcost.bench_suites.cluster import done, lock, note, record_files, slurm
 from proofcost.bench_suites.cluster import folder as campaigns
-from proofcost.bench_suites.cluster.folder import Campaign, CampaignError
+from proofcost.bench_suites.cluster.folder import Campaign, CampaignError, Shard
 from proofcost.bench_suites.cluster.note import Note
 from proofcost.bench_suites.cluster.options import DASK, SLURM
 from proofcost.bench_suites.cluster.states import UNASKED, Said, State, state_of
@@ -24,7 +24,7 @@ COMPLETE, MISSING = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One shard. `turns_count`: those done."""
+    """One shard. `turns_count`: those done; `damaged`: files that could not be read, of one that is missing."""
 
     number: int
     state: State
@@ -32,6 +32,7 @@ class Row:
     runs_count: int
     note: Note | None
     said: Said
+    damaged: tuple[str, ...] = ()
 
 
 def status(folder: str, campaign: Campaign) -> int:
@@ -49,6 +50,7 @@ def status(folder: str, campaign: Campaign) -> int:
         done_text = f"{row.turns_count:>{most}} of {of:>{most}} turns"
         line = f"  shard {f'{row.number}/{len(rows)}':<{width}}  {row.state.value:<15}{done_text}  {_rest(row)}"
         print(line.rstrip())
+    tell_damaged(rows)
     missing = [row.number for row in rows if row.state.is_missing]
     if missing:
         print(f"{plural(len(missing), 'shard')} to be resumed: proofcost campaign resume {shlex.quote(folder)}")
@@ -56,6 +58,13 @@ def status(folder: str, campaign: Campaign) -> int:
     if all(row.state is State.DONE for row in rows):
         print(f"complete: proofcost campaign collect {shlex.quote(folder)}")
     return COMPLETE
+
+
+def tell_damaged(rows: Iterable[Row]) -> None:
+    """A line for each shard that has damaged files."""
+    for row in rows:
+        if row.damaged:
+            print(inert_outside(f"shard {row.number}: {record_files.named(row.damaged)}", 4000, True))
 
 
 def _rest(row: Row) -> str:
@@ -74,6 +83,8 @@ def _rest(row: Row) -> str:
     elif row.state is State.FAILED and note is not None:
         told.append(note.why or f"exit status {note.status}")
         told += [said.why] if said.final else []
+    elif row.state is State.DAMAGED and note is not None:
+        told.append(f"{note.runs_count} runs were done when it ended, records of {row.runs_count} are there")
     elif row.state is State.LOST:
         told += [f"began {when(note.began_ns)}" if note is not None else "it has never begun"]
         told += [said.why] if said.why else []
@@ -90,16 +101,21 @@ def look(folder: str, campaign: Campaign) -> list[Row]:
         there = note.read(folder, number)
         place = campaigns.shard_store(folder, number)
         turns = runs = 0
-        if there is not None and not held and (there.runs_count or 0) >= shard.runs_count:
-            # It counted them itself as it ended. Looking at all of them again (a millisecond each) is for `collect`.
+        damaged: list[str] = []
+        if there is not None and not held and _is_as_left(there, shard, place):
             turns, runs = shard.turns_count, shard.runs_count
         elif os.path.isdir(place):
-            of = done.of_shard(campaign, number, runs_of(place))
+            of = done.of_shard(campaign, number, runs_of(place, damaged))
             turns, runs = of.turns_count, of.runs_count
         its = said.get(number, UNASKED)
         state = state_of(shard, runs, there, held, its, number in submitted)
-        rows.append(Row(number, state, turns, runs, there, its))
+        rows.append(Row(number, state, turns, runs, there, its, tuple(damaged) if state.is_missing else ()))
     return rows
+
+
+def _is_as_left(note: Note, shard: Shard, place: str) -> bool:
+    """Whether a runner has counted all of a shard as it ended, in the files that are there now."""
+    return (note.runs_count or 0) >= shard.runs_count and note.files == record_files.digest(place)
 
 
 def _asked(campaign: Campaign) -> Mapping[int, Said]:

@@ -30,6 +30,8 @@ class Note:
     why: str | None = None
     runs_count: int | None = None
     """Of the plan's runs, those that were done when it ended."""
+    files: str | None = None
+    """Digest of the record files that it counted them in (record_files.py)."""
 
 
 def write(folder: str, note: Note) -> None:
@@ -54,6 +56,7 @@ def read(folder: str, number: int) -> Note | None:
             status=_integer(said["status"]),
             why=None if said["why"] is None else str(said["why"]),
             runs_count=_integer(said["runs_count"]),
+            files=None if said.get("files") is None else str(said["files"]),
         )
     except (ValueError, KeyError, TypeError):
         return None

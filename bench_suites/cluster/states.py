@@ -27,6 +27,8 @@ class State(enum.Enum):
     WAITING = "waiting"
     FAILED = "failed"
     """Its runner ended, and told why."""
+    DAMAGED = "damaged"
+    """Its runner ended with all of it done, and not all of its records are there any more."""
     LOST = "never returned"
     """Nobody works on it, nobody will, and no runner told that it ended."""
     READY = "not submitted"
@@ -34,7 +36,7 @@ class State(enum.Enum):
     @property
     def is_missing(self) -> bool:
         """Whether it is for `resume`."""
-        return self in (State.FAILED, State.LOST, State.READY)
+        return self in (State.FAILED, State.DAMAGED, State.LOST, State.READY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,9 @@ def state_of(shard: Shard, runs_count: int, note: Note | None, held: bool, said:
     if said.seen is Seen.WAITING:
         return State.WAITING
     if note is not None:
-        return State.LOST if note.ended_ns is None else State.FAILED
+        if note.ended_ns is None:
+            return State.LOST
+        return State.DAMAGED if (note.runs_count or 0) >= shard.runs_count else State.FAILED
     if not submitted:
         return State.READY
     return State.WAITING if said.seen is Seen.UNKNOWN else State.LOST
