@@ -19,6 +19,7 @@ from proofcost.reports import declarations
 from proofcost.reports.dataset import VIEW, Data, DataError, Named, connect, named, surveyed, uncompacted
 from proofcost.reports.engine import Engine, EngineError
 from proofcost.reports.folding import FOLDED_FROM, FORMS, NUMBER_GAPS, TEXT_GAPS, unfolded
+from proofcost.reports.overlaps import Span, meeting, span_of, told_again
 from proofcost.reports.parquet import SCHEMA
 from proofcost.reports.place import is_url, local_path, shown, without_secrets
 from proofcost.reports.place_folder import Folder
@@ -60,10 +61,10 @@ def open_on_engine(paths: Sequence[str | os.PathLike[str]], start: Callable[[], 
             raise DataError(
                 f"{shown(name)}: engines take {_FORBIDDEN} in a path for a pattern; link to it under another"
             )
-    answers = Answers(start(), files, _rows(given))
-    if len(paths) > 1:
-        answers.drop_copies()
-    notes = list(given.notes)
+    spans = _spans(given)
+    answers = Answers(start(), files, sum(span.rows for span in spans))
+    copies = answers.drop_copies() if meeting(spans) else 0
+    notes = [*given.notes, *told_again(copies)]
     for one in given.sealed:
         if isinstance(one.place, Folder):
             notes += surveyed(one)
@@ -76,21 +77,19 @@ def open_on_engine(paths: Sequence[str | os.PathLike[str]], start: Callable[[], 
     return Data(connect(), [], len(files), 0, declarations.read(local), names, tuple(notes), answers)
 
 
-def _rows(given: Named) -> int:
-    """How many there are in the files, by their own ends. Raises DataError."""
+def _spans(given: Named) -> list[Span]:
+    """What the files' own ends tell: how many records there are, and of when. Raises DataError."""
+    here = [*given.files, *(path for one in given.sealed if isinstance(one.place, Folder) for path in one.paths())]
     try:
-        count = sum(pq.read_metadata(path).num_rows for path in given.files)
+        spans = [span_of(pq.read_metadata(path)) for path in dict.fromkeys(here)]
         for one in given.sealed:
-            if isinstance(one.place, Folder):
-                count += sum(pq.read_metadata(path).num_rows for path in one.paths())
-                continue
-            assert isinstance(one.place, Remote)
-            for url in one.urls():
-                with one.place.filesystem.open(url) as file:
-                    count += pq.read_metadata(file).num_rows
+            if isinstance(one.place, Remote):
+                for url in one.urls():
+                    with one.place.filesystem.open(url) as file:
+                        spans.append(span_of(pq.read_metadata(file)))
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"{without_secrets(str(error)).splitlines()[0][:300]}; move that file away") from None
-    return int(count)
+    return spans
 
 
 class Answers:
@@ -111,8 +110,8 @@ class Answers:
                 f"as this machine ({files[0]}, ...)?"
             )
 
-    def drop_copies(self) -> None:
-        """Let one of the copies of a record stand for all of them."""
+    def drop_copies(self) -> int:
+        """Let one of the copies of a record stand for all of them. How many others there were."""
         ((copies,),) = self.rows(f"SELECT count(*) - count(DISTINCT record) FROM {VIEW}")
         if copies:
             names = ", ".join(f'"{name}"' for name in (*(name for name, _ in columns()), OWN_EVENTS))
@@ -121,6 +120,7 @@ class Answers:
             single = f"{VIEW}_{next(_views)}"
             self._engine.view(single, translated(query, (), self._engine.dialect, self._view))
             self._view = single
+        return int(str(copies))
 
     def rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[object, ...]]:
         return list(zip(*(column.to_pylist() for column in self.table(query, parameters).columns), strict=True))

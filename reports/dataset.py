@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from proofcost.harness.columns import JOURNAL, NAMES, Row
 from proofcost.harness.decode import Problem
@@ -29,6 +30,7 @@ from proofcost.reports import declarations, ordinary, parquet
 from proofcost.reports.compaction import any_rows
 from proofcost.reports.constants import PHYSICAL, constants
 from proofcost.reports.folding import FOLDED_FROM, unfolded
+from proofcost.reports.overlaps import meeting, span_of, told_again
 from proofcost.reports.place import RemoteError, is_url, local_path, shown
 from proofcost.reports.sealed_files import SealedFile, SealedFiles, nothing_sealed, sealed_files
 from proofcost.reports.survey import SHARED, ForeignError, shared, survey
@@ -105,7 +107,7 @@ def open_data(paths: Sequence[str | os.PathLike[str]]) -> Data:
     for where, collected in places:
         notes += _survey(where, collected)
     if files:
-        open_files(connection, files, len(paths) > 1)
+        notes += told_again(open_files(connection, files))
     if places:
         notes += _shared(connection, places[0][0])
     journal = _Journal(connection, _known(connection) if files and journals else set())
@@ -213,7 +215,7 @@ def uncompacted(journals: Sequence[str], files: Sequence[Path]) -> int:
     journal.finish()
     if not files or not journal.count:
         return journal.count
-    open_files(connection, files, False)
+    open_files(connection, files)
     query = "SELECT count(*) FROM journal WHERE record NOT IN (SELECT record FROM compacted)"
     ((count,),) = connection.execute(query).fetchall()
     return int(count)
@@ -258,23 +260,50 @@ def _known(connection: duckdb.DuckDBPyConnection) -> set[str]:
     return {str(row[0]) for row in connection.execute("SELECT record FROM compacted").fetchall()}
 
 
-def open_files(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], several: bool) -> None:
-    """Parquet files as the view `compacted`. `several`: they come from places that may hold copies of each other."""
-    names = ", ".join("'" + str(path).replace("'", "''") + "'" for path in files)
-    scan = f"SELECT * FROM read_parquet([{names}], union_by_name = true, hive_partitioning = false)"
+def open_files(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> int:
+    """Parquet files as the view `compacted`, each record once; how many stood in another file again. Raises
+    DataError."""
+    scan = _scan(files)
     try:
         types = {str(row[0]): str(row[1]) for row in connection.execute(f"DESCRIBE {scan}").fetchall()}
         columns = set(types)
         if "record" not in columns:
             raise DataError(f"{files[0]}: a Parquet file, but not of records (no column `record`)")
         alike = {name: kind for name, kind in types.items() if kind == _SQL_TYPES.get(name) and name != "events"}
-        same = constants(connection, names, scan, alike)
-        count = f"SELECT count(*) - count(DISTINCT record) FROM ({scan})"
-        if several and connection.execute(count).fetchall()[0][0]:
-            scan += " QUALIFY row_number() OVER (PARTITION BY record) = 1"
+        same = constants(connection, _quoted(files), scan, alike)
+        doubtful = _doubtful(files)
+        copies = 0
+        if doubtful:
+            count = f"SELECT count(*) - count(DISTINCT record) FROM ({_scan(doubtful)})"
+            ((copies,),) = connection.execute(count).fetchall()
+        if copies:
+            # By the file's name: else the threads decide which of two copies stands for both.
+            scan = f"{_scan(doubtful)} QUALIFY row_number() OVER (PARTITION BY record ORDER BY filename) = 1"
+            if rest := [path for path in files if path not in set(doubtful)]:
+                scan = f"({scan}) UNION ALL BY NAME ({_scan(rest)})"
         connection.execute(f"CREATE VIEW compacted AS SELECT {_selected(columns, same)} FROM ({scan})")
     except duckdb.Error as error:
         raise DataError(f"{str(error).splitlines()[0][:300]}; move that file away") from None
+    return int(copies)
+
+
+def _quoted(files: Sequence[Path]) -> str:
+    return ", ".join("'" + str(path).replace("'", "''") + "'" for path in files)
+
+
+def _scan(files: Sequence[Path]) -> str:
+    return f"SELECT * FROM read_parquet([{_quoted(files)}], union_by_name = true, hive_partitioning = false)"
+
+
+def _doubtful(files: Sequence[Path]) -> list[Path]:
+    """Those that may hold a record of another. Raises DataError."""
+    spans = []
+    for path in files if len(files) > 1 else ():
+        try:
+            spans.append(span_of(pq.read_metadata(path)))
+        except (OSError, pa.ArrowException) as error:
+            raise DataError(f"{path}: {str(error).splitlines()[0][:300]}; move that file away") from None
+    return [files[at] for at in meeting(spans)]
 
 
 def _holds_journals(folder: Path) -> bool:

@@ -35,7 +35,7 @@ class Copies:
         files = parquet.files(Path(store))
         if files:
             self._connection = connect()
-            open_files(self._connection, files, several=True)
+            open_files(self._connection, files)
 
     def newest(self, known: Store, count: int) -> Store:
         """`known`, with those of the `count` newest sessions that stand here alone; others in `unread_sessions`."""
