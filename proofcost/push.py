@@ -64,20 +64,24 @@ def main(args: argparse.Namespace) -> int:
         return _say(str(error), USAGE)
     try:
         with sole(store):
+            failed = False
             if not args.no_compact:
-                compacting(store, args.min_age)
+                try:
+                    compacting(store, args.min_age)
+                except CopyError as error:  # what is compacted is sent all the same
+                    failed = bool(_say(str(error), FAILED))
             elif left := uncompacted(store):
                 print(
                     f"{plural(left, 'session')} not compacted yet: run store compact first, or leave --no-compact out"
                 )
             done = with_progress("pushing", lambda tell: push(store, place, tell))
-    except (BusyError, CopyError) as error:
+    except BusyError as error:
         return _say(str(error), FAILED)
     except RemoteError as error:
         return _say(f"{error}; {GOES_ON}", FAILED)
     except OSError as error:
         return _say(f"store {_where(error, store)}: {error.strerror or error}; {GOES_ON}", FAILED)
-    return _told(done, place.shown)
+    return max(_told(done, place.shown), FAILED if failed else DONE)
 
 
 def _told(done: Pushed, shown: str) -> int:
@@ -119,12 +123,15 @@ def prune_pushed(store: Path, url: str, min_age_s: float) -> int:
         return _say(str(error), USAGE)
     except RemoteError as error:
         return _say(f"{error}; nothing was removed", FAILED)
-    pruned(with_progress("pruning", lambda tell: prune(store, min_age_s, tell, files)), min_age_s)
+    removed = with_progress("pruning", lambda tell: prune(store, min_age_s, tell, files))
     gone = remove_pushed(store, files)
+    pruned(removed, min_age_s, f"what reads {place.shown} finds them", "a Parquet file that was read back there")
     print(
         f"{plural(gone, 'Parquet file')} removed of {done.known} that {place.shown} has, read back just now; others "
         "stay while a record of theirs has a file here, imported ones always"
     )
+    if done.absent:
+        print(f"{plural(done.absent, 'Parquet file')} of the store not there yet: store push sends them")
     return _refused(done)
 
 

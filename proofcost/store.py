@@ -154,18 +154,19 @@ def _pruning(store: Path, min_age_s: float, pushed: str | None) -> int:
     return DONE
 
 
-def pruned(done: Done, min_age_s: float) -> None:
-    """Say what was removed."""
-    left = "whatever reads the store finds them in Parquet, their timelines stay in traces/"
-    print(f"{plural(done.records, 'record')} removed; {left}")
-    _left(done, min_age_s)
+def pruned(
+    done: Done, min_age_s: float, found: str = "whatever reads the store finds them in Parquet", held: str = "Parquet"
+) -> None:
+    """Say what was removed. `found`: where it is now; `held`: what has to hold a record before it goes."""
+    print(f"{plural(done.records, 'record')} removed; {found}, their timelines stay in traces/")
+    _left(done, min_age_s, held)
 
 
-def _left(done: Done, min_age_s: float) -> None:
+def _left(done: Done, min_age_s: float, held: str = "Parquet") -> None:
     for count, what in (
         (done.young, f"sessions left: written to less than {min_age_s:g} s ago (--min-age)"),
         (done.running, "records left: something may still be added to them"),
-        (done.unverified, "records left: not (or not all of their files) in Parquet"),
+        (done.unverified, f"records left: not (or not all of their files) in {held}"),
         (len(done.problems), "lines or files that are no records were left as they are; `proofcost log` tells"),
     ):
         if count:

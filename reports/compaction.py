@@ -240,7 +240,7 @@ class _Known:
             for path in self._files:
                 try:
                     self._where.update(_held_by(path))
-                except pa.ArrowException as error:
+                except (pa.ArrowException, FileNotFoundError) as error:
                     why = str(error).split("\n")[0][:100]
                     raise parquet.CopyError(f"{path}: no Parquet file that can be read ({why}); move it away") from None
         return self._where

@@ -9,6 +9,7 @@ host is one too, so that no two machines, whatever they are called, write the sa
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Iterable
@@ -22,7 +23,9 @@ from proofcost.reports.place import Place, RemoteError, There, pieces
 from proofcost.reports.place_folder import Folder
 from proofcost.reports.removal import files_of, ids, sessions
 from proofcost.reports.sealed_files import seals_of
+from proofcost.reports.soundness import flaw
 from proofcost.reports.survey import SKEW_S
+from proofcost.reports.units import plural
 
 Progress = Callable[[int, int], None]
 """Called with (files looked at, files in all)."""
@@ -42,7 +45,9 @@ class Pushed:
     known: int = 0
     """Stood there already, sealed with the same digest or replaced by a newer generation."""
     refused: list[str] = field(default_factory=list)
-    """Files that were left alone, one line each: what stands there under their names is something else."""
+    """Files that were left alone, one line each: damaged here, or something else stands there under their names."""
+    absent: int = 0
+    """Files of the store that a check did not find there, sealed."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -60,7 +65,9 @@ def push(store: Path, place: Place, progress: Progress = lambda *_: None) -> Pus
     for number, path in enumerate(files, 1):
         name = name_of(store, path)
         stem, generation = parquet.generation_of(name)
-        if newest.get(stem, -1) > generation:
+        if (why := flaw(path)) is not None:  # sealed there it would stop every report on the place
+            done.refused.append(why)
+        elif newest.get(stem, -1) > generation:
             done.known += 1
         else:
             _send(place, name, path, there.get(name), seals.get(name), done)
@@ -75,7 +82,7 @@ def check(store: Path, place: Place) -> None:
         raise PushError(f"{shown}: no store (it has neither sessions/ nor parquet/); name one")
     if isinstance(place, Folder):
         one, other = store.resolve(), place.path.resolve()
-        if one == other or one in other.parents or one / "parquet" in (other, *other.parents):
+        if one == other or one in other.parents or (one / "parquet").resolve() in (other, *other.parents):
             raise PushError(f"{place.shown}: is the store itself, or lies in it; name a place for many stores")
 
 
@@ -174,10 +181,14 @@ def _clock(written_s: float | None, began_s: float, ended_s: float) -> list[str]
 
 def verified(store: Path, place: Place, progress: Progress = lambda *_: None) -> tuple[set[Path], Pushed]:
     """The store's Parquet files whose sealed copies were read back just now, digest by digest. Raises RemoteError,
-    OSError."""
+    OSError, CopyError of a damaged one, PushError where the place has none of them."""
     check(store, place)
     files, there = parquet.files(store / "parquet"), place.find()
+    for why in filter(None, map(flaw, files)):
+        raise parquet.CopyError(f"{why}; nothing was removed")
     seals = seals_of(place, there)
+    if not seals:
+        raise PushError(f"{place.shown}: no sealed file there; `proofcost store push` puts some; nothing was removed")
     found, done = set(), Pushed()
     for number, path in enumerate(files, 1):
         name = name_of(store, path)
@@ -189,7 +200,14 @@ def verified(store: Path, place: Place, progress: Progress = lambda *_: None) ->
                 done.known += 1
             else:
                 done.refused.append(f"{where(place, name)}: sealed there with other bytes; it stays here")
+        else:
+            done.absent += 1
         progress(number, len(files))
+    if files and done.absent == len(files):
+        raise PushError(
+            f"{place.shown}: none of the store's {plural(len(files), 'Parquet file')} is there; `proofcost store push` "
+            "first; nothing was removed"
+        )
     return found, done
 
 
@@ -197,5 +215,6 @@ def uncompacted(store: Path) -> int:
     """How many sessions have a record that stands in no Parquet file. Raises OSError."""
     known: set[str] = set()
     for path in parquet.files(store / "parquet"):
-        known.update(ids(path))
+        with contextlib.suppress(parquet.CopyError):  # told by name when it is to be sent
+            known.update(ids(path))
     return sum(not known.issuperset(files_of(folder)) for folder in sessions(store))

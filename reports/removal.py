@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from proofcost.harness.reading import read_store
 from proofcost.reports import parquet
 from proofcost.reports.fast_decode import decode
+from proofcost.reports.soundness import flaw
 
 _IMPORTED = "import="
 
@@ -25,30 +26,28 @@ def remove_pushed(store: Path, files: Collection[Path]) -> int:
     """Remove those of verified Parquet files none of whose records has a file of its own in the store any more.
 
     A record with one may change yet, and compaction would write one without a copy here a second time. Imported files
-    stay: they tell `import` what was taken already. Returns how many went. Raises OSError.
+    stay: they tell `import` what was taken already. Returns how many went. Raises OSError, CopyError.
     """
-    left, gone = _with_files(store), 0
-    older = _older(store)
-    for path in sorted(files):
-        if path.relative_to(store / "parquet").parts[0].startswith(_IMPORTED):
-            continue
-        if left.isdisjoint(ids(path)):
-            for one in (
-                *older.get(parquet.generation_of(str(path))[0], ()),
-                path,
-            ):  # an old generation must not count again
-                one.unlink()
-            for folder in (path.parent, path.parent.parent):
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
-            gone += 1
-    return gone
+    left, older = _with_files(store), _older(store)
+    mine = [path for path in sorted(files) if not path.relative_to(store / "parquet").parts[0].startswith(_IMPORTED)]
+    going = [path for path in mine if left.isdisjoint(ids(path))]  # all are read before any goes
+    for path in going:
+        for one in (*older.get(parquet.generation_of(str(path))[0], ()), path):  # an old one must not count again
+            one.unlink()
+        for folder in (path.parent, path.parent.parent):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+    return len(going)
 
 
 def ids(path: Path) -> list[str]:
-    """Of a Parquet file the ids of its records. Raises OSError."""
-    table: pa.Table = pq.read_table(path, columns=["record"], partitioning=None)
-    found: list[str] = table["record"].to_pylist()
+    """Of a Parquet file the ids of its records. Raises CopyError where it cannot be read."""
+    try:
+        table: pa.Table = pq.read_table(path, columns=["record"], partitioning=None)
+        found: list[str] = table["record"].to_pylist()
+    except (OSError, KeyError, pa.ArrowException) as error:
+        told = flaw(path) or f"{path}: cannot be read ({str(error).splitlines()[0][:100]}); move it away"
+        raise parquet.CopyError(told) from None
     return found
 
 
