@@ -14,10 +14,13 @@ from proofcost.reports.units import plural
 from proofcost.show import USAGE, UsageError
 
 if TYPE_CHECKING:
+    from proofcost.reports.place import Place
     from proofcost.reports.pushing import Pushed
 
 _SHOWN = 10
 """So many refused files are told one by one."""
+ENDS_WITH_US = ("memory",)
+"""Schemes of places that are in this process's memory."""
 GOES_ON = "what was sent before stays, and the same call goes on from there"
 
 
@@ -51,13 +54,12 @@ def main(args: argparse.Namespace) -> int:
     from proofcost.reports.parquet import CopyError
     from proofcost.reports.place import RemoteError
     from proofcost.reports.pushing import PushError, check, push, uncompacted
-    from proofcost.reports.remote import open_place
     from proofcost.reports.sole import BusyError, sole
     from proofcost.store import chosen, compacting, with_progress
 
     try:
         store = chosen(args.path)
-        place = open_place(args.url)
+        place = _lasting(args.url)
         check(store, place)
         place.find()  # before anything is done: a wrong name or key is told at once
     except (UsageError, PushError, RemoteError) as error:
@@ -84,6 +86,17 @@ def main(args: argparse.Namespace) -> int:
     return max(_told(done, place.shown), FAILED if failed else DONE)
 
 
+def _lasting(url: str) -> Place:
+    """The place to push to. Raises RemoteError."""
+    from proofcost.reports.place import RemoteError, shown
+    from proofcost.reports.remote import open_place
+
+    place = open_place(url)
+    if url.partition("://")[0].lower() in ENDS_WITH_US:
+        raise RemoteError(f"{shown(url)}: ends with this process; give a folder, or a URL of a storage that lasts")
+    return place
+
+
 def _told(done: Pushed, shown: str) -> int:
     size = f" ({done.sent_bytes / 1e6:.1f} MB)" if done.sent else ""
     print(
@@ -108,12 +121,11 @@ def prune_pushed(store: Path, url: str, min_age_s: float) -> int:
     from proofcost.reports.compaction import prune
     from proofcost.reports.place import RemoteError
     from proofcost.reports.pushing import PushError, verified
-    from proofcost.reports.remote import open_place
     from proofcost.reports.removal import remove_pushed
     from proofcost.store import pruned, with_progress
 
     try:
-        place = open_place(url)
+        place = _lasting(url)
         place.find()
     except RemoteError as error:
         return _say(str(error), USAGE)

@@ -19,7 +19,11 @@ from proofcost.reports.inert import inert_outside
 CHUNK_BYTES = 1 << 20
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _LOCAL = ("file", "local")
-_SECRETS = ((re.compile(r"(\w://)[^/\s'\"?#]*@"), r"\1"), (re.compile(r"(\w://[^\s'\"?#]*)[?#][^\s'\"]*"), r"\1"))
+_ONE_SLASH = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/[^/]")
+_CHAINED = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+::|.*://.*::|.*::.*://", re.DOTALL)
+_UNLISTED = ("http", "https")
+# A password may hold any character: all goes up to the last @.
+_SECRETS = ((re.compile(r"(\w://)\S*@"), r"\1"), (re.compile(r"(\w://[^\s'\"?#]*)[?#][^\s'\"]*"), r"\1"))
 
 
 class RemoteError(Exception):
@@ -64,7 +68,28 @@ def is_url(given: str | os.PathLike[str]) -> bool:
 def shown(given: str | os.PathLike[str]) -> str:
     """A path or URL for people: without user, password and query."""
     text = os.fspath(given)
-    return inert_outside(without_secrets(text) if _URL.match(text) else text, 300, True)
+    if "://" in text and not os.path.exists(text):
+        text = without_secrets(re.sub(r"(://).*@", r"\1", text, flags=re.DOTALL))
+    return inert_outside(text, 300, True)
+
+
+def check_name(given: str | os.PathLike[str]) -> None:
+    """Raise RemoteError for what names no place, whatever may be there."""
+    text = os.fspath(given)
+    if not text:
+        raise RemoteError("the place has no name; give a folder, or a URL like s3://BUCKET/PATH")
+    if os.path.exists(text):
+        return
+    if _CHAINED.match(text):
+        raise RemoteError(f"{shown(text)}: a chain of URLs (::) is no place; give the last of them alone")
+    if one := _ONE_SLASH.match(text):
+        raise RemoteError(f"{shown(text)}: a URL has two slashes, {one[1]}://...; a folder of that name is ./{one[1]}:")
+    scheme = text.partition("://")[0].lower()
+    if _URL.match(text) and scheme in _UNLISTED:
+        raise RemoteError(
+            f"{shown(text)}: a place must be listed, and {scheme} cannot; give a folder, or s3://, gs://, abfs://, "
+            "sftp:// or what else fsspec lists"
+        )
 
 
 def without_secrets(text: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from proofcost.reports.file_seal import MOST_BYTES
 from proofcost.reports.inert import inert_outside
-from proofcost.reports.place import Place, RemoteError, There, counts, local_path, shown, without_secrets
+from proofcost.reports.place import Place, RemoteError, There, check_name, counts, local_path, shown, without_secrets
 from proofcost.reports.place_folder import Folder
 
 _BLOCK_BYTES = 8 << 20
@@ -29,6 +29,7 @@ FLEET = "pip install '.[fleet]' in a checkout of proofcost"
 
 def open_place(given: str | os.PathLike[str]) -> Place:
     """The place that a path or URL means; nothing is made there. Raises RemoteError."""
+    check_name(given)
     path = local_path(given)
     return Folder(path) if path is not None else Remote(os.fspath(given))
 

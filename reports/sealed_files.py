@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from proofcost.reports import copies, parquet
 from proofcost.reports.file_seal import SUFFIX, Seal, SealError, read_seal
 from proofcost.reports.inert import inert_outside
-from proofcost.reports.place import Place, RemoteError, There, local_path
+from proofcost.reports.place import Place, RemoteError, There, check_name, local_path
 from proofcost.reports.place_folder import Folder
 from proofcost.reports.remote import Remote, open_place
 from proofcost.reports.units import plural
@@ -63,6 +63,7 @@ def sealed_files(given: str | os.PathLike[str]) -> SealedFiles | None:
 
     For engines that read the place themselves: `urls()`, and `place.filesystem` where it is a `Remote`.
     """
+    check_name(given)
     path = local_path(given)
     if path is not None and not _has_seal(path):
         return None
