@@ -207,8 +207,8 @@ def _take_all(paths: list[str], store: Path, named: str | None, given: Given) ->
 def _files(paths: list[str]) -> Iterator[tuple[Path, str | None, str]]:
     """(file, the folder that was named, None for a file that was named itself; what to call the file). Raises
     UsageError for a path that is not there."""
-    from proofcost.import_urls import fetched
-    from proofcost.reports.place import RemoteError, local_path
+    from proofcost.import_urls import fetched, of_records, sealed
+    from proofcost.reports.place import RemoteError, local_path, shown
 
     for given in paths:
         path = local_path(given)
@@ -222,6 +222,8 @@ def _files(paths: list[str]) -> Iterator[tuple[Path, str | None, str]]:
             raise UsageError(f"{inert_outside(given, 200, True)}: no such file or folder")
         if not path.is_dir():
             yield path, None, str(path)
+        elif sealed(path):
+            raise UsageError(of_records(shown(path)))
         else:
             folder = str(path) if "://" in given else given
             yield from ((Path(file), folder, file) for file in _below(folder))

@@ -65,12 +65,13 @@ def sealed_files(given: str | os.PathLike[str]) -> SealedFiles | None:
     """
     check_name(given)
     path = local_path(given)
-    if path is not None and not _has_seal(path):
+    if path is not None and not has_seal(path):
         return None
     return counted(open_place(given))
 
 
-def _has_seal(path: Path) -> bool:
+def has_seal(path: Path) -> bool:
+    """Whether there is a seal of a Parquet file below a store or folder of this machine."""
     return any(
         name.endswith(f".parquet{SUFFIX}") for _, _, names in os.walk(path / "parquet" if _is_store(path) else path)
         for name in names

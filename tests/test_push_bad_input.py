@@ -292,3 +292,13 @@ def test_import_takes_a_url(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert f"{url}/deep/{found.name}: hyperfine: stands there already" in capsys.readouterr().out
     names = {row[0] for row in open_data([store]).rows("SELECT DISTINCT source_name FROM records")}
     assert names == {found.name}
+
+
+@pytest.mark.parametrize("kind", ["folder", "file", "memory"])
+def test_a_place_of_records_is_not_imported(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = f"{tmp_path.name}-{os.getpid()}"
+    place = {"folder": f"{tmp_path}/p", "file": f"file://{tmp_path}/p", "memory": f"memory://{name}"}[kind]
+    push(store_of(tmp_path / "one", "aa"), open_place(place))
+    told = failed(capsys, "import", place, "--store", tmp_path / "store", status=2)
+    assert ": records, not a foreign format: name it as the data of a report" in told
+    assert not list((tmp_path / "store").rglob("*.parquet"))
