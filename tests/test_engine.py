@@ -131,6 +131,19 @@ def test_copies_in_several_places_are_dropped(tmp_path: Path) -> None:
     assert without.views == []
 
 
+def test_copies_in_one_folder_are_dropped_and_told_and_only_where_there_may_be_some(tmp_path: Path) -> None:
+    rows = [run(1.0), run(2.0)]
+    kept(tmp_path / "a", rows, "one")
+    kept(tmp_path / "a", rows[:1], "two")
+    told = Told(number(3), number(1))
+    data = open_on_engine([tmp_path / "a"], lambda: told)
+    assert "ROW_NUMBER() OVER (PARTITION BY record ORDER BY record" in told.views[0]
+    assert data.notes == ("1 record stands there again, in another file; each counts once",)
+    kept(tmp_path / "b", [run(1.0, host="other")], "one")
+    kept(tmp_path / "b", [run(1.0)], "two")
+    assert open_on_engine([tmp_path / "b"], lambda: Told(number(2))).notes == ()
+
+
 def test_an_answer_takes_duckdbs_types(tmp_path: Path) -> None:
     kept(tmp_path, [run(1.0)])
     told = Told(
