@@ -51,6 +51,7 @@ def collect(folder: str, partial: bool) -> int:
     need("reports", "pyarrow", "duckdb", "orjson")
     with held(folder):
         campaign = campaigns.read(folder)
+        _check_own(folder)
         made = Collected(campaign.id, campaign.suite, campaign.plan_sha256, time.time_ns(), len(campaign.shards))
         chosen, seen = _chosen(folder, campaign, made)
         made.partial = bool(made.missing)
@@ -74,6 +75,18 @@ def collect(folder: str, partial: bool) -> int:
             f"interrupted or run again left out; proofcost report kernels {shlex.quote(where)}"
         )
         return COMPLETE
+
+
+def _check_own(folder: str) -> None:
+    """Raises CampaignError where something of somebody else's stands where the data set belongs."""
+    where = campaigns.collected(folder)
+    for path, ours in (
+        (where, f"{where}/{FILE}"),
+        (f"{where}.new", f"{where}.new"),
+        (f"{where}.old", f"{where}.old"),
+    ):
+        if os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path) or not os.path.lexists(ours)):
+            raise CampaignError(f"{path}: no folder that collect made; move it away")
 
 
 def _chosen(folder: str, campaign: Campaign, made: Collected) -> tuple[dict[int, set[str]], dict[int, list[Run]]]:

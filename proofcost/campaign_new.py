@@ -74,7 +74,16 @@ def _submit(args: argparse.Namespace) -> int:
         raise UsageError(
             f"--on-cluster {args.on_cluster}: where? Give -o FOLDER, on a file system that all hosts share"
         )
+    if not args.output:
+        raise UsageError("-o '': names no folder; give one on a file system that all hosts share")
     folder = store.absolute(args.output)
+    above = os.path.dirname(folder)
+    while True:
+        if campaigns.exists(above):
+            raise UsageError(f"-o {folder}: lies in the folder of another campaign, {above}; give one outside of it")
+        if above == os.path.dirname(above):
+            break
+        above = os.path.dirname(above)
     if campaigns.exists(folder):
         there = campaigns.read(folder)
         raise UsageError(

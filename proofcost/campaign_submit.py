@@ -71,10 +71,13 @@ def _to_kubernetes(folder: str, campaign: Campaign, options: Options, numbers: S
     text = yaml.safe_dump(
         kubernetes_job.manifest(campaign, folder, options, list(numbers), number), sort_keys=False, width=10**6
     )
+    if dry_run:  # pods look for their submission, which is not written down: no file that could be applied
+        print(text, end="")
+        cure = f"proofcost campaign resume {shlex.quote(folder)}"
+        print(f"# not submitted: {cure} writes it to {shlex.quote(path)}")
+        return
     campaigns.replace_file(path, text)
     _noted(folder, campaign, options, f"{campaign.name}-{number}", numbers)
-    if dry_run:
-        print(text, end="")
     print(f"submit it: {kubernetes_job.apply_line(path)}")
 
 

@@ -206,6 +206,8 @@ def test_what_a_job_cannot_be_made_of_is_said_in_one_line() -> None:
     assert "only with --privileged" in refused(ASKED, memory=1 << 30)
     assert "not more than the kernels may take" in refused(replace(ASKED, privileged=True), memory=8 << 30)
     assert "lies in no volume that pods mount" in refused(ASKED, folder="/elsewhere/camp")
+    assert "--pod-memory: 1 bytes do not hold the runner" in refused(replace(ASKED, pod_memory_bytes=1))
+    assert "small letters, digits and dashes" in refused(replace(ASKED, claims=("R=/data",)))
     assert "--constraint 'fast'" in refused(replace(ASKED, constraint="fast"))
     assert "--namespace 'A B'" in refused(replace(ASKED, namespace="A B"))
     for word in ("results", "results=data", "Results=/data", "=/data", "a=/b:c", "a=/tmp"):

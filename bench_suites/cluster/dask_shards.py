@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -27,22 +28,55 @@ from proofcost.bench_suites.cluster.folder import Campaign, CampaignError
 from proofcost.bench_suites.cluster.states import Said, Seen
 
 RESOURCE = "proofcost"
+SCHEMES = ("tcp", "tls", "ws", "wss", "ucx", "ucxx")
+SOCKETS = ("tcp", "tls", "ws", "wss")
 CONNECT_S = 10
 READY_S = 60
 _AT_WORK = ("processing", "waiting", "queued", "released")
 """A task's states from which it goes on by itself; `processing` means handed to a worker, whose slot may be taken."""
 
 
+def check_address(address: str) -> tuple[str, str, int]:
+    """(scheme, host, port) of a scheduler's address. Raises CampaignError, which never shows a user or a password."""
+    head, slashes, rest = address.partition("://")
+    shown = f"{head}{slashes}{rest.rpartition('@')[2]}" if slashes else address.rpartition("@")[2]
+    try:
+        parts = urlsplit(address)
+        host, port = parts.hostname, parts.port
+    except ValueError:  # no number, or brackets that do not close
+        host, port = None, None
+    if head not in SCHEMES or not slashes or not host or not port or not shown.isprintable():
+        raise CampaignError(
+            f"--scheduler {shown[:200]!r}: no address of a Dask scheduler; give tcp://HOST:PORT (or "
+            f"{', '.join(SCHEMES[1:])})"
+        )
+    if "@" in rest:
+        raise CampaignError(f"--scheduler {shown}: given with a user or a password, which Dask has not; leave them out")
+    return head, host, port
+
+
 def connect(address: str) -> Any:
     """A client (distributed.Client) of that scheduler. Raises CampaignError where it does not answer."""
+    scheme, host, port = check_address(address)
+    if scheme in SOCKETS:
+        # Asked first: the client tries for all of its time where nobody listens.
+        try:
+            socket.create_connection((host, port), CONNECT_S).close()
+        except (OSError, UnicodeError) as error:
+            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise _silent(address, why) from None
     distributed: Any = importlib.import_module("distributed")  # it has types for some of its functions only
     try:
         return distributed.Client(address, timeout=CONNECT_S, set_as_default=False)
     except (OSError, ValueError, ImportError, TypeError) as error:
         why = str(error).split("\n")[0][:200] or type(error).__name__
-        raise CampaignError(
-            f"--scheduler {address}: no Dask scheduler answers there ({why}); start one with `dask scheduler`"
-        ) from None
+        raise _silent(address, why) from None
+
+
+def _silent(address: str, why: str) -> CampaignError:
+    return CampaignError(
+        f"--scheduler {address}: no Dask scheduler answers there ({why}); start one with `dask scheduler`"
+    )
 
 
 def slots(client: Any) -> dict[str, str]:

@@ -28,6 +28,7 @@ SCRATCH = "/tmp"
 INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 TERMINATION_S = 60
 """To end a kernel and write its record; SIGKILL comes then."""
+POD_MEMORY_MIN_BYTES = 64 << 20
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL = re.compile(
@@ -68,6 +69,10 @@ def check(options: Options, folder: str, cpus_needed: int, memory_limit_bytes: i
             "--on-cluster kubernetes: how much memory has a pod? Give --pod-memory M (what a kernel takes at most, and "
             "its export in the page cache)"
         )
+    if options.pod_memory_bytes < POD_MEMORY_MIN_BYTES:
+        raise CampaignError(
+            f"--pod-memory: {options.pod_memory_bytes} bytes do not hold the runner itself; give 64Mi or more"
+        )
     if memory_limit_bytes is not None and not options.privileged:
         raise CampaignError(
             f"the suite limits a kernel's memory ({memory_limit_bytes} bytes), which a pod can enforce only with "
@@ -86,7 +91,10 @@ def claims(options: Options) -> list[tuple[str, str]]:
     for word in options.claims:
         name, equals, path = word.partition("=")
         if not equals or not _NAME.fullmatch(name) or not path.startswith("/") or not path.isprintable():
-            raise CampaignError(f"--claim {word[:80]!r}: not NAME=PATH with a claim's name and an absolute path")
+            raise CampaignError(
+                f"--claim {word[:80]!r}: not NAME=PATH; a claim's name has small letters, digits and dashes, the path "
+                "is absolute"
+            )
         if ":" in path:
             raise CampaignError(f"--claim {word[:80]!r}: Kubernetes mounts at no path with a colon")
         path = path.rstrip("/") or "/"

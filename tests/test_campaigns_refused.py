@@ -1,0 +1,65 @@
+"""What a campaign refuses: addresses, folders, and what stands where its data set belongs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from campaigning import Cluster
+
+from proofcost.bench_suites.cluster import dask_shards
+from proofcost.bench_suites.cluster.folder import CampaignError
+
+POD = ("--image", "bench:1", "--pod-memory", "1Gi", "--claim")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "nosuch",
+        "tls://u:secret@127.0.0.1:1",
+        "u:secret@h:1",
+        "tcp://u:secret@h",
+        "tcp://[::1",
+        "http://h:1",
+        "tcp://h:x",
+    ],
+)
+def test_an_address_that_dask_has_not_is_refused_before_it_is_tried_and_without_its_password(address: str) -> None:
+    with pytest.raises(CampaignError) as caught:
+        dask_shards.connect(address)
+    line = str(caught.value)
+    assert line.startswith("--scheduler ")
+    assert "secret" not in line
+    assert "no address of a Dask scheduler" in line or "a user or a password" in line
+
+
+def test_a_dry_run_for_kubernetes_is_not_submitted_and_its_folder_holds_no_other(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    words = (*POD, f"c={tmp_path}")
+    made = cluster.submit("kubernetes", *words, "--dry-run", families=("church:8",))
+    assert made.status == 0, made.stderr
+    assert "kind: Job" in made.stdout
+    assert not list(cluster.campaign.glob("job-*.yaml"))
+    assert cluster.states() == {1: "not submitted"}
+    inside = cluster.submit("kubernetes", *words, "-o", cluster.campaign / "shard-1", families=("church:8",))
+    assert (inside.status, inside.stderr.count("\n")) == (2, 1)
+    assert f"lies in the folder of another campaign, {cluster.campaign}" in inside.stderr
+    unnamed = cluster.submit("kubernetes", *words, "-o", "", families=("church:8",))
+    assert (unnamed.status, unnamed.stderr.count("\n")) == (2, 1)
+    assert "-o '': names no folder" in unnamed.stderr
+    assert not (tmp_path / "campaign.json").exists()
+    assert not (tmp_path / "told").exists()
+
+    (cluster.campaign / "collected").write_text("mine")
+    for _ in range(2):
+        refused = cluster.do("collect", "--partial")
+        assert (refused.status, refused.stderr.count("\n")) == (2, 1)
+        assert f"{cluster.campaign}/collected: no folder that collect made" in refused.stderr
+    assert (cluster.campaign / "collected").read_text() == "mine"
+    assert [path.name for path in cluster.campaign.glob("collected*")] == ["collected"]
+
+    resumed = cluster.do("resume")
+    assert resumed.status == 0, resumed.stderr
+    assert (cluster.campaign / "job-1.yaml").exists()
+    assert cluster.states() == {1: "waiting"}
