@@ -14,7 +14,7 @@ from proofcost.bench_suites.cluster.folder import Campaign, CampaignError
 from proofcost.bench_suites.cluster.options import DASK, SLURM
 from proofcost.bench_suites.cluster.states import Seen, State
 from proofcost.campaign_run import bench_arguments
-from proofcost.campaign_status import Row, look, tell_damaged
+from proofcost.campaign_status import Row, ask, look, tell_damaged, tell_unasked
 from proofcost.extras import need
 
 
@@ -25,11 +25,16 @@ def resume(folder: str, only: Sequence[int]) -> int:
         asked = options.from_json(campaign.options)
         if asked.on == DASK:
             need("fleet", "distributed")
-        rows = look(folder, campaign)
+        said, unasked = ask(campaign)
+        rows = look(folder, campaign, said)
         wanted = [row for row in rows if _is_wanted(row, only)]
         for number in only:
             if number not in [row.number for row in wanted]:
                 raise CampaignError(f"--shard {number}: it is done, at work, or none of this campaign's {len(rows)}")
+        if unasked is not None and wanted:
+            # Whoever cannot be asked takes nothing either, and may have at work what is missing here.
+            raise CampaignError(unasked)
+        tell_unasked(unasked)
         if not wanted:
             at_work = sum(row.state in (State.RUNNING, State.WAITING) for row in rows)
             print(

@@ -37,7 +37,9 @@ class Row:
 
 def status(folder: str, campaign: Campaign) -> int:
     """Print it. Returns 1 where something is for `resume` (or for a look), else 0."""
-    rows = look(folder, campaign)
+    said, unasked = ask(campaign)
+    tell_unasked(unasked)
+    rows = look(folder, campaign, said)
     jobs = [f"{one.on} {one.job or ''}".strip() for one in campaign.submissions]
     print(
         f"campaign {campaign.id}: suite {inert_outside(campaign.suite, 80, True)}, plan {campaign.plan_sha256[:16]}, "
@@ -91,9 +93,8 @@ def _rest(row: Row) -> str:
     return inert_outside("; ".join(told), 400, True)
 
 
-def look(folder: str, campaign: Campaign) -> list[Row]:
-    """Every shard. Says on stderr what could not be asked."""
-    said = _asked(campaign)
+def look(folder: str, campaign: Campaign, said: Mapping[int, Said]) -> list[Row]:
+    """Every shard; `said`: what the scheduler says of them."""
     submitted = {number for one in campaign.submissions for number in one.shards}
     rows = []
     for number, shard in enumerate(campaign.shards, 1):
@@ -118,15 +119,21 @@ def _is_as_left(note: Note, shard: Shard, place: str) -> bool:
     return (note.runs_count or 0) >= shard.runs_count and note.files == record_files.digest(place)
 
 
-def _asked(campaign: Campaign) -> Mapping[int, Said]:
+def ask(campaign: Campaign) -> tuple[Mapping[int, Said], str | None]:
+    """({shard: what the scheduler says}, why it could not be asked)."""
     on = campaign.options.get("on")
     try:
         if on == SLURM:
-            return slurm.look(campaign)
+            return slurm.look(campaign), None
         if on == DASK and campaign.submissions:
             from proofcost.bench_suites.cluster import dask_shards
 
-            return dask_shards.look(str(campaign.options.get("scheduler")), campaign)
+            return dask_shards.look(str(campaign.options.get("scheduler")), campaign), None
     except (CampaignError, ModuleNotFoundError) as error:
-        policy.say(f"campaign: {error}; what follows is told from the campaign's folder alone")
-    return {}
+        return {}, str(error)
+    return {}, None
+
+
+def tell_unasked(why: str | None) -> None:
+    if why is not None:
+        policy.say(f"campaign: {why}; what follows is told from the campaign's folder alone")

@@ -114,11 +114,11 @@ def test_a_shard_that_is_as_its_runner_left_it_is_not_read(finished: Cluster, mo
         return read_store(path)
 
     monkeypatch.setattr("proofcost.bench_records.read_store", noted)
-    assert [row.state for row in look(folder, campaign)] == [State.DONE] * 2
+    assert [row.state for row in look(folder, campaign, {})] == [State.DONE] * 2
     assert read == []
     touched = record_of(finished)
     os.utime(touched, ns=(1, 1))
-    assert [row.state for row in look(folder, campaign)] == [State.DONE] * 2, "another time, and all is there"
+    assert [row.state for row in look(folder, campaign, {})] == [State.DONE] * 2, "another time, and all is there"
     assert str(touched) in read
     assert all("/shard-2/" in path for path in read)
 

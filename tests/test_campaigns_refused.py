@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from benching import script
 from campaigning import Cluster
 
 from proofcost.bench_suites.cluster import dask_shards
@@ -63,3 +65,17 @@ def test_a_dry_run_for_kubernetes_is_not_submitted_and_its_folder_holds_no_other
     assert resumed.status == 0, resumed.stderr
     assert (cluster.campaign / "job-1.yaml").exists()
     assert cluster.states() == {1: "waiting"}
+
+
+def test_a_slurm_that_cannot_be_asked_is_one_line_of_resume(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    assert cluster.submit("slurm", "--dry-run", families=("church:8",)).status == 0
+    (tmp_path / "bin").mkdir()
+    for name in ("squeue", "sbatch"):
+        script(tmp_path / "bin" / name, "#!/bin/sh\necho 'no configuration' >&2\nexit 1\n")
+    there = Cluster(tmp_path, {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"})
+    resumed = there.do("resume")
+    assert (resumed.status, resumed.stdout) == (2, "")
+    assert resumed.stderr == "proofcost: campaign: Slurm refuses: no configuration\n"
+    assert cluster.file()["submissions"] == []
+    assert "told from the campaign's folder alone" in there.do("status").stderr
