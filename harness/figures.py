@@ -15,6 +15,10 @@ CPU_SLACK_NS = 5_000_000
 CPU_SLACK_PERCENT = 2
 # What a cgroup sees and a wait status or task clock does not: tearing down an address space, per GiB in it.
 TEARDOWN_NS_PER_GIB = 70_000_000
+# Where memory is slow (a busy virtual machine: 130 ms), faulting it in was as well: tearing down took 13 to 15 per
+# hundred of the system time then. So much of it may be torn down, and at most so many times the above.
+TEARDOWN_PERCENT = 16
+TEARDOWN_SLOW = 3
 _GIB = 1 << 30
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 # A process's peak this close above our own cannot be told from ours, which exec folds into the child's.
@@ -166,19 +170,21 @@ def cpu(
             CONTRADICTED,
             "the wait status says more CPU than the cgroup of the whole tree",
         )
-    elif tree > waited + cpu_allowance(waited, faults_count):
+    elif tree > waited + cpu_allowance(waited, faults_count, waited_system_ns):
         why = "the cgroup saw more: descendants that nobody waited for; cpu_tree leads"
         _mark(figures, _CPU_NAMES[:3], LOWER_BOUND, why)
 
 
-def cpu_allowance(cpu_ns: int, faults_count: int) -> int:
-    """How much more CPU than `cpu_ns` a cgroup may show before work was missed, ns.
+def cpu_allowance(cpu_ns: int, faults_count: int, system_ns: int) -> int:
+    """How much more CPU than `cpu_ns`, `system_ns` of it in the kernel, a cgroup may show before work was missed, ns.
 
     What is torn down was faulted in before, so the page faults bound it, over any number of processes and without a
     cgroup (a peak does neither: 100 processes one after the other tear down 100 times one peak). Faults of a task that
     was missed are missed with it and excuse nothing.
     """
-    return CPU_SLACK_NS + cpu_ns * CPU_SLACK_PERCENT // 100 + TEARDOWN_NS_PER_GIB * faults_count * _PAGE_BYTES // _GIB
+    teardown = TEARDOWN_NS_PER_GIB * faults_count * _PAGE_BYTES // _GIB
+    slow = min(system_ns * TEARDOWN_PERCENT // 100, TEARDOWN_SLOW * teardown)
+    return CPU_SLACK_NS + cpu_ns * CPU_SLACK_PERCENT // 100 + max(teardown, slow)
 
 
 def counters(
@@ -205,13 +211,15 @@ def counters(
     truth = figures["cpu_tree"]["value"] if figures["cpu_tree"]["value"] is not None else figures["cpu_waited"]["value"]
     faults = figures.get("page_faults", {}).get("value")
     faults_count = faults if isinstance(faults, int) else 0
+    told = figures["cpu_waited_system"]["value"]
+    system = told if isinstance(told, int) else 0
     # Twice: the exec itself costs about as much, and counters start in it. On a slow host both are milliseconds.
-    missed = 2 * before_exec_ns + cpu_allowance(clock if isinstance(clock, int) else 0, faults_count)
+    missed = 2 * before_exec_ns + cpu_allowance(clock if isinstance(clock, int) else 0, faults_count, system)
     if not isinstance(clock, int) or not isinstance(truth, int):
         return
     if truth > clock + missed:
         _mark(figures, tuple(counted), LOWER_BOUND, COUNTERS_LOST)
-    elif figures["cpu_tree"]["value"] is None and clock > truth + cpu_allowance(truth, faults_count):
+    elif figures["cpu_tree"]["value"] is None and clock > truth + cpu_allowance(truth, faults_count, system):
         _mark(figures, _CPU_NAMES[:3], LOWER_BOUND, "the counters saw more: descendants that nobody waited for")
 
 
