@@ -70,7 +70,8 @@ def test_a_fork_bomb_that_a_limit_holds(own_user: Attacker, killed: bool) -> Non
     assert one["finished"]["outcome"]["code"] == 5
     left = one["finished"]["stragglers"]
     if one["started"]["cgroup"]["paths"]:
-        assert MOST // 2 < left["count"] <= MOST
+        # In the guest a bomb grows as fast as emulation lets it.
+        assert (1 if IN_GUEST else MOST // 2) < left["count"] <= MOST
     if killed and one["started"]["cgroup"]["paths"]:
         assert left["action"] == "killed"
         assert number_of(own_user.uid) == 0
@@ -120,7 +121,7 @@ def test_a_fork_bomb_of_root_that_a_cgroup_holds(attacker: Attacker, few_process
     [one] = attacker.records()
     assert one["finished"]["outcome"]["code"] == 5
     if one["started"]["cgroup"]["paths"]:
-        assert MOST // 2 < one["finished"]["stragglers"]["count"] <= MOST
+        assert (1 if IN_GUEST else MOST // 2) < one["finished"]["stragglers"]["count"] <= MOST
 
 
 def run_in_sandbox(
