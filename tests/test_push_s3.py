@@ -9,7 +9,7 @@ from collecting import Server, ours, parquet_bytes, store_of
 MEASURED = Path(__file__).parent / "fixtures" / "records" / "measured-0.1.0"
 COUNT = "SELECT count(*), count(DISTINCT record), count(DISTINCT host) FROM records"
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.heavy]
 
 
 def told(s3: Server, *words: object, status: int = 0, **env: str) -> str:
