@@ -13,7 +13,7 @@ from proofcost.bench_suites.cluster import lock, options
 from proofcost.bench_suites.cluster.folder import Campaign, CampaignError
 from proofcost.bench_suites.cluster.options import DASK, SLURM
 from proofcost.bench_suites.cluster.states import Seen, State
-from proofcost.campaign_run import bench_arguments
+from proofcost.campaign_run import bench_arguments, stand_in
 from proofcost.campaign_status import Row, ask, look, tell_damaged, tell_unasked
 from proofcost.extras import need
 
@@ -25,7 +25,7 @@ def resume(folder: str, only: Sequence[int]) -> int:
         asked = options.from_json(campaign.options)
         if asked.on == DASK:
             need("fleet", "distributed")
-        said, unasked = ask(campaign)
+        said, unasked = ask(folder, campaign)
         rows = look(folder, campaign, said)
         wanted = [row for row in rows if _is_wanted(row, only)]
         for number in only:
@@ -64,12 +64,6 @@ def _is_wanted(row: Row, only: Sequence[int]) -> bool:
 
 def check_plan(campaign: Campaign) -> None:
     """Raises UsageError where the suite's plan is not the campaign's any more."""
-    try:
-        os.chdir(campaign.started_in)
-    except OSError as error:
-        raise CampaignError(
-            f"{campaign.started_in}: {error.strerror}; the campaign's paths are meant from there"
-        ) from None
-    os.environ.update(campaign.environment)
+    stand_in(campaign)
     args = bench_arguments(campaign)
     bench.check_plan(campaign_new.plan(args, registry.load(args.kernels, os.environ)), campaign.plan_sha256)

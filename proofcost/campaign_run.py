@@ -107,16 +107,21 @@ def _runs_count(folder: str, campaign: Campaign, number: int) -> int | None:
         return None
 
 
-def _bench(folder: str, campaign: Campaign, number: int, node: str, cpus: int | None) -> tuple[int, str]:
-    """(exit code of `bench`, why it is none of 0). Raises `WRONG`."""
-    place = campaigns.shard_store(folder, number)
+def stand_in(campaign: Campaign, host: str = "this host") -> None:
+    """Be where the campaign's paths are meant from, with the environment that it was made in. Raises CampaignError."""
     try:
         os.chdir(campaign.started_in)
     except OSError as error:
         raise CampaignError(
-            f"{campaign.started_in}: {error.strerror} on {node}; the campaign's paths are meant from there"
+            f"{campaign.started_in}: {error.strerror} on {host}; the campaign's paths are meant from there"
         ) from None
     os.environ.update(campaign.environment)
+
+
+def _bench(folder: str, campaign: Campaign, number: int, node: str, cpus: int | None) -> tuple[int, str]:
+    """(exit code of `bench`, why it is none of 0). Raises `WRONG`."""
+    place = campaigns.shard_store(folder, number)
+    stand_in(campaign, node)
     store.check_place(place, [])
     _share_ids(folder, place)
     _check_host(place, campaign, number, node)

@@ -37,7 +37,7 @@ class Row:
 
 def status(folder: str, campaign: Campaign) -> int:
     """Print it. Returns 1 where something is for `resume` (or for a look), else 0."""
-    said, unasked = ask(campaign)
+    said, unasked = ask(folder, campaign)
     tell_unasked(unasked)
     rows = look(folder, campaign, said)
     jobs = [f"{one.on} {one.job or ''}".strip() for one in campaign.submissions]
@@ -119,8 +119,17 @@ def _is_as_left(note: Note, shard: Shard, place: str) -> bool:
     return (note.runs_count or 0) >= shard.runs_count and note.files == record_files.digest(place)
 
 
-def ask(campaign: Campaign) -> tuple[Mapping[int, Said], str | None]:
-    """({shard: what the scheduler says}, why it could not be asked)."""
+def ask(folder: str, campaign: Campaign) -> tuple[Mapping[int, Said], str | None]:
+    """({shard: what the scheduler says}, why it could not be asked). It is not, where all is done.
+
+    To be called before the records are looked at: what ends in between is then done, and not lost.
+    """
+    notes = {number: note.read(folder, number) for number in range(1, len(campaign.shards) + 1)}
+    if all(
+        there is not None and _is_as_left(there, campaign.shards[number - 1], campaigns.shard_store(folder, number))
+        for number, there in notes.items()
+    ):
+        return {}, None
     on = campaign.options.get("on")
     try:
         if on == SLURM:

@@ -163,14 +163,15 @@ def pruned(
 
 
 def _left(done: Done, min_age_s: float, held: str = "Parquet") -> None:
-    for count, what in (
-        (done.young, f"sessions left: written to less than {min_age_s:g} s ago (--min-age)"),
-        (done.running, "records left: something may still be added to them"),
-        (done.unverified, f"records left: not (or not all of their files) in {held}"),
-        (len(done.problems), "lines or files that are no records were left as they are; `proofcost log` tells"),
-    ):
+    for count, one, many, what in (
+        (done.young, "session", "sessions", f"left: written to less than {min_age_s:g} s ago (--min-age)"),
+        (done.running, "record", "records", "left: something may still be added to them"),
+        (done.unverified, "record", "records", f"left: not (or not all of their files) in {held}"),
+        (len(done.problems), "line or file that is no record", "lines or files that are no records",
+         "left as they are; `proofcost log` tells"),
+    ):  # fmt: skip
         if count:
-            print(f"{count} {what}")
+            print(f"{plural(count, one, many)} {what}")
 
 
 def with_progress(doing: str, work: Callable[[Callable[[int, int], None]], Any]) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -61,7 +62,7 @@ def open_on_engine(paths: Sequence[str | os.PathLike[str]], start: Callable[[], 
             raise DataError(
                 f"{shown(name)}: engines take {_FORBIDDEN} in a path for a pattern; link to it under another"
             )
-    spans = _spans(given)
+    spans = _spans(here, given)
     answers = Answers(start(), files, sum(span.rows for span in spans))
     copies = answers.drop_copies() if meeting(spans) else 0
     notes = [*given.notes, *told_again(copies)]
@@ -77,9 +78,9 @@ def open_on_engine(paths: Sequence[str | os.PathLike[str]], start: Callable[[], 
     return Data(connect(), [], len(files), 0, declarations.read(local), names, tuple(notes), answers)
 
 
-def _spans(given: Named) -> list[Span]:
-    """What the files' own ends tell: how many records there are, and of when. Raises DataError."""
-    here = [*given.files, *(path for one in given.sealed if isinstance(one.place, Folder) for path in one.paths())]
+def _spans(here: Sequence[Path], given: Named) -> list[Span]:
+    """What the files' own ends tell: how many records there are, and of when. `here`: those on this machine. Raises
+    DataError."""
     try:
         spans = [span_of(pq.read_metadata(path)) for path in dict.fromkeys(here)]
         for one in given.sealed:

@@ -100,7 +100,10 @@ def nothing_here(store: Store, how: str, env: Mapping[str, str], uid: int) -> li
     found = "no records could be read" if cannot_be_read(store) else "nothing here: no records"
     lines = [f"{found} in {looked or store.path} (chosen by {how})", "what may hide them:"]
     if os.path.isdir(os.path.join(store.path, "parquet")):
-        lines.append("- they were imported: `proofcost store sql` and `compare` read the Parquet files")
+        lines.append(
+            "- they were imported, or pruned: `proofcost store sql` and reports read the Parquet files, here or where "
+            "they were pushed to"
+        )
     if store.marks:
         lines.append("- calls were made, but the meter failed each time: see the warning")
     if any(problem.kind is ProblemKind.UNREADABLE for problem in store.problems):

@@ -17,6 +17,7 @@ from proofcost.reports.cell import NO_UNIT, TOO_EARLY, UNKNOWN, Cell
 from proofcost.reports.cell_sql import ELAPSED, Asked, apart, cut, texts_of
 from proofcost.reports.cell_sql import TOO_EARLY as EARLY
 from proofcost.reports.cell_survey import Survey, hashes
+from proofcost.reports.dataset import DataError
 from proofcost.reports.metrics import Metric
 from proofcost.reports.values import Values, pooled
 
@@ -79,10 +80,15 @@ def reduced(
 
 
 def _texts(column: pa.ChunkedArray, by_hash: Mapping[int, str | None]) -> pa.Array:
-    """The texts of hashes."""
+    """The texts of hashes. Raises DataError for a hash of none of them."""
     numbers = np.fromiter(by_hash, np.uint64, len(by_hash))
     order = np.argsort(numbers)
-    places = order[np.searchsorted(numbers, column.to_numpy(), sorter=order)]
+    seen = column.to_numpy()
+    places = order[np.minimum(np.searchsorted(numbers, seen, sorter=order), numbers.size - 1)]
+    # The database hashed twice, the texts alone and those of all records: another text than a record's own would be a
+    # lie.
+    if not (numbers[places] == seen).all():
+        raise DataError("the records changed while they were read; ask again")
     return pa.array(list(by_hash.values()), pa.string()).take(pa.array(places))
 
 

@@ -146,9 +146,10 @@ def _package(told: str) -> str:
 
 
 def _why(error: BaseException) -> str:
-    """The first line of what went wrong, or the kind of it."""
-    text = without_secrets(str(error)).strip().splitlines()
-    return inert_outside(text[0] if text else type(error).__name__, 300, True)
+    """What went wrong in one line: its first, and the second where that one only announces it; or the kind of it."""
+    lines = [line.strip() for line in without_secrets(str(error)).splitlines() if line.strip()]
+    text = " ".join(lines[: 1 + (bool(lines) and lines[0].endswith(":"))])
+    return inert_outside(text or type(error).__name__, 300, True)
 
 
 def _written(told: dict[str, Any]) -> float | None:

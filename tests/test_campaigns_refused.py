@@ -79,3 +79,21 @@ def test_a_slurm_that_cannot_be_asked_is_one_line_of_resume(tmp_path: Path) -> N
     assert resumed.stderr == "proofcost: campaign: Slurm refuses: no configuration\n"
     assert cluster.file()["submissions"] == []
     assert "told from the campaign's folder alone" in there.do("status").stderr
+
+
+def test_a_scheduler_is_not_asked_about_a_campaign_that_is_done(tmp_path: Path) -> None:
+    """Its nodes may be gone by then, and nothing it could say changes anything."""
+    cluster = Cluster(tmp_path)
+    (tmp_path / "bin").mkdir()
+    for name in ("squeue", "sbatch", "sinfo"):
+        script(tmp_path / "bin" / name, f"#!/bin/sh\ntouch {tmp_path}/asked\nexit 1\n")
+    cluster.env = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    assert cluster.submit("slurm", "--dry-run", families=("church:8",)).status == 0
+    assert cluster.do("status").status == 1
+    assert (tmp_path / "asked").exists(), "of what is missing it is"
+    (tmp_path / "asked").unlink()
+    assert cluster.do("run", 1).status == 0
+    told = cluster.do("status")
+    assert (told.status, told.stderr) == (0, "")
+    assert "complete: proofcost campaign collect" in told.stdout
+    assert not (tmp_path / "asked").exists()

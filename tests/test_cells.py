@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from proofcost.reports import cell_survey, parquet, reduction
 from proofcost.reports import cells as module
 from proofcost.reports.cell_sql import Asked
 from proofcost.reports.cells import TOO_EARLY, Cell, UnlikeError, read, refuse_unlike
-from proofcost.reports.dataset import open_data
+from proofcost.reports.dataset import DataError, open_data
 from proofcost.reports.metrics import METRICS, Metric
 from proofcost.reports.values import WORST_ERROR, Values, pooled
 from proofcost.reports.where import WhereError, parse
@@ -331,6 +332,14 @@ def test_texts_whose_hashes_are_the_same_are_grouped_as_they_are(
     assert cell.guarded["input_sha256"] == {"d" * 64, "e" * 64, ""}
     assert any("THEN 7" in query for query in queries)
     assert 'hash("input_sha256")' not in queries[-1]
+
+
+def test_a_hash_that_nobody_has_seen_is_an_error_and_never_another_text() -> None:
+    texts = reduction._texts(pa.chunked_array([pa.array([9, 5, 9], pa.uint64())]), {5: None, 9: "a"})
+    assert texts.to_pylist() == ["a", None, "a"]
+    for number in (4, 7, 2**64 - 1):
+        with pytest.raises(DataError, match="changed while"):
+            reduction._texts(pa.chunked_array([pa.array([9, number], pa.uint64())]), {5: None, 9: "a"})
 
 
 @pytest.mark.parametrize("bins", [True, False])

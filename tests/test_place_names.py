@@ -6,6 +6,7 @@ import pytest
 from collecting import store_of
 
 from proofcost.cli import main
+from proofcost.reports import remote
 from proofcost.reports.place import RemoteError, check_name, shown, without_secrets
 
 
@@ -69,3 +70,16 @@ def test_a_folder_that_is_there_may_have_any_name(tmp_path: Path, monkeypatch: p
     check_name(tmp_path / "s3:" / "new")
     with pytest.raises(RemoteError):
         check_name("s3:/c")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Parameter validation failed:\nInvalid bucket name", "Parameter validation failed: Invalid bucket name"),
+        ("no route\ndetails\n", "no route"),
+        ("", "OSError"),
+        ("cannot reach s3://u:p/w@b/x", "cannot reach s3://b/x"),
+    ],
+)
+def test_what_went_wrong_is_one_line_that_says_it(text: str, said: str) -> None:
+    assert remote._why(OSError(text)) == said

@@ -121,7 +121,7 @@ def test_young_sessions_are_said(store: Path) -> None:
     for path in store.rglob("*"):
         path.touch()
     done = proofcost_store("compact", store)
-    assert "1 sessions left: written to less than 3600 s ago (--min-age)" in done.stdout
+    assert "1 session left: written to less than 3600 s ago (--min-age)" in done.stdout
 
 
 def test_queries_from_standard_input(store: Path) -> None:
