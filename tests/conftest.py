@@ -7,6 +7,7 @@ because .ci/run installs it there. The two kernels are the exception: no package
 import ctypes
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -200,10 +201,15 @@ def store_of_this_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def pytest_runtest_setup() -> None:
-    """Have a test start with no signal ignored of the two that glibc keeps to itself, 32 and 33.
+    """Have a test start with no signal ignored that it may send: `nohup` and a shell's `&` let us inherit that.
 
-    Nobody can ignore them through it. Yet once, in the middle of a long run, every later test found 32 ignored.
+    Nor the two that glibc keeps to itself, 32 and 33. Nobody can ignore them through it. Yet once, in the middle of a
+    long run, every later test found 32 ignored.
     """
+    for number, usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler),
+                          (signal.SIGQUIT, signal.SIG_DFL), (signal.SIGTERM, signal.SIG_DFL)):  # fmt: skip
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
     with open("/proc/self/status", encoding="ascii") as status:
         ignored = int(next(line for line in status if line.startswith("SigIgn:")).split()[1], 16)
     default = (ctypes.c_ulong * 4)()

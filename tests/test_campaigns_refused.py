@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -97,3 +98,13 @@ def test_a_scheduler_is_not_asked_about_a_campaign_that_is_done(tmp_path: Path) 
     assert (told.status, told.stderr) == (0, "")
     assert "complete: proofcost campaign collect" in told.stdout
     assert not (tmp_path / "asked").exists()
+
+
+def test_a_port_that_accepts_and_says_nothing_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask_shards, "CONNECT_S", 2)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        with pytest.raises(CampaignError, match=f"--scheduler tcp://127.0.0.1:{port}: no Dask scheduler answers there"):
+            dask_shards.connect(f"tcp://127.0.0.1:{port}")

@@ -32,6 +32,16 @@ SCHEMES = ("tcp", "tls", "ws", "wss", "ucx", "ucxx")
 SOCKETS = ("tcp", "tls", "ws", "wss")
 CONNECT_S = 10
 READY_S = 60
+_TRY = """
+import os, sys
+from distributed import Client
+try:
+    Client(sys.argv[1], timeout=int(sys.argv[2]), set_as_default=False).close()
+except Exception as error:
+    print(str(error).split("\\n")[0] or type(error).__name__, flush=True)
+    os._exit(1)  # what it has begun would be told of for long
+os._exit(0)
+"""
 _AT_WORK = ("processing", "waiting", "queued", "released")
 """A task's states from which it goes on by itself; `processing` means handed to a worker, whose slot may be taken."""
 
@@ -65,12 +75,30 @@ def connect(address: str) -> Any:
         except (OSError, UnicodeError) as error:
             why = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise _silent(address, why) from None
+    _try(address)
     distributed: Any = importlib.import_module("distributed")  # it has types for some of its functions only
     try:
         return distributed.Client(address, timeout=CONNECT_S, set_as_default=False)
     except (OSError, ValueError, ImportError, TypeError) as error:
-        why = str(error).split("\n")[0][:200] or type(error).__name__
-        raise _silent(address, why) from None
+        raise _silent(address, str(error).split("\n")[0][:200] or type(error).__name__) from None
+
+
+def _try(address: str) -> None:
+    """Connect in a process of its own, which can be given up: a client of a port that accepts and says nothing never
+    ends by itself (tcp), or tells twenty seconds later, in a trace, that it has not (tls). Raises CampaignError."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", _TRY, address, str(CONNECT_S)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=4 * CONNECT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise _silent(address, f"something accepts there, and says nothing for {4 * CONNECT_S} s") from None
+    if done.returncode:
+        lines = done.stdout.decode("utf-8", "replace").splitlines()
+        raise _silent(address, lines[-1][:200] if lines else f"trying ended with status {done.returncode}")
 
 
 def _silent(address: str, why: str) -> CampaignError:
