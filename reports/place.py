@@ -22,6 +22,8 @@ _LOCAL = ("file", "local")
 _ONE_SLASH = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/[^/]")
 _CHAINED = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+::|.*://.*::|.*::.*://", re.DOTALL)
 _UNLISTED = ("http", "https")
+_KEYS_APART = ("s3", "s3a", "gs", "gcs")
+"""Schemes whose URLs have no user: one would be taken for a part of the bucket's name, and told in messages."""
 # A password may hold any character: all goes up to the last @.
 _SECRETS = ((re.compile(r"(\w://)\S*@"), r"\1"), (re.compile(r"(\w://[^\s'\"?#]*)[?#][^\s'\"]*"), r"\1"))
 
@@ -89,6 +91,11 @@ def check_name(given: str | os.PathLike[str]) -> None:
         raise RemoteError(
             f"{shown(text)}: a place must be listed, and {scheme} cannot; give a folder, or s3://, gs://, abfs://, "
             "sftp:// or what else fsspec lists"
+        )
+    if _URL.match(text) and scheme in _KEYS_APART and "@" in text:
+        raise RemoteError(
+            f"{shown(text)}: given with a user or a password, and {scheme} takes none from a URL; put "
+            "them into the environment (docs/collecting.md)"
         )
 
 

@@ -39,6 +39,7 @@ class Remote:
 
     def __init__(self, url: str) -> None:
         self.shown = shown(url)
+        self._secret = url.partition("://")[2].rpartition("@")[0]
         self.filesystem, self._root = _filesystem(url, self.shown)
 
     def find(self) -> dict[str, There]:
@@ -119,7 +120,7 @@ class Remote:
         except (RemoteError, GeneratorExit):
             raise
         except Exception as error:
-            raise RemoteError(f"{self.shown}: {what}: {_why(error)}") from error
+            raise RemoteError(f"{self.shown}: {what}: {_why(error, self._secret)}") from error
 
 
 def _filesystem(url: str, named: str) -> tuple[Any, str]:
@@ -136,7 +137,7 @@ def _filesystem(url: str, named: str) -> tuple[Any, str]:
         how = FLEET if package == "s3fs" else f"pip install {package}"
         raise RemoteError(f"{named}: {package} not installed; {scheme}:// needs it: {how}") from None
     except Exception as error:  # noqa: BLE001 - whatever a package of fsspec raises
-        raise RemoteError(f"{named}: {_why(error)}") from None
+        raise RemoteError(f"{named}: {_why(error, url.partition('://')[2].rpartition('@')[0])}") from None
     return filesystem, root.rstrip("/")
 
 
@@ -145,9 +146,15 @@ def _package(told: str) -> str:
     return match[1] if match else "a package"
 
 
-def _why(error: BaseException) -> str:
-    """What went wrong in one line: its first, and the second where that one only announces it; or the kind of it."""
-    lines = [line.strip() for line in without_secrets(str(error)).splitlines() if line.strip()]
+def _why(error: BaseException, secret: str = "") -> str:
+    """What went wrong in one line: its first, and the second where that one only announces it; or the kind of it.
+
+    `secret`: what stands before the @ of the URL, whose packages may take it for anything and repeat it.
+    """
+    told = str(error).replace(f"{secret}@", "") if secret else str(error)
+    for part in filter(None, secret.split(":", 1)[1:]):
+        told = told.replace(part, "***")
+    lines = [line.strip() for line in without_secrets(told).splitlines() if line.strip()]
     text = " ".join(lines[: 1 + (bool(lines) and lines[0].endswith(":"))])
     return inert_outside(text or type(error).__name__, 300, True)
 

@@ -206,10 +206,10 @@ def pytest_runtest_setup() -> None:
     Nor the two that glibc keeps to itself, 32 and 33. Nobody can ignore them through it. Yet once, in the middle of a
     long run, every later test found 32 ignored.
     """
-    for number, usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler),
+    for stopping, usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler),
                           (signal.SIGQUIT, signal.SIG_DFL), (signal.SIGTERM, signal.SIG_DFL)):  # fmt: skip
-        if signal.getsignal(number) is signal.SIG_IGN:
-            signal.signal(number, usual)
+        if signal.getsignal(stopping) is signal.SIG_IGN:
+            signal.signal(stopping, usual)
     with open("/proc/self/status", encoding="ascii") as status:
         ignored = int(next(line for line in status if line.startswith("SigIgn:")).split()[1], 16)
     default = (ctypes.c_ulong * 4)()

@@ -83,3 +83,15 @@ def test_a_folder_that_is_there_may_have_any_name(tmp_path: Path, monkeypatch: p
 )
 def test_what_went_wrong_is_one_line_that_says_it(text: str, said: str) -> None:
     assert remote._why(OSError(text)) == said
+
+
+def test_what_a_package_makes_of_a_user_is_not_repeated() -> None:
+    error = OSError('Invalid bucket name "me:s3cr3t@there" (s3cr3t)')
+    assert remote._why(error, "me:s3cr3t") == 'Invalid bucket name "there" (***)'
+
+
+@pytest.mark.parametrize("url", ["s3://me:pw@b/x", "gs://k@b", "S3://a:b@c"])
+def test_a_bucket_has_no_user(url: str) -> None:
+    with pytest.raises(RemoteError, match="takes none from a URL") as caught:
+        check_name(url)
+    assert "pw" not in str(caught.value)

@@ -77,7 +77,7 @@ def ran(code: str, url: str, s3: Server) -> str:
         ("s3://absent/x", {}, "s3://absent/x: cannot be listed: The specified bucket does not exist"),
         ("s3://there/x", {"AWS_SECRET_ACCESS_KEY": "wrong"}, "The request signature we calculated does not match"),
         ("s3://there/x", {"AWS_ACCESS_KEY_ID": "nobody"}, "No user exists with the provided access key ID"),
-        ("s3://me:secret@there/x", {"AWS_ACCESS_KEY_ID": "nobody"}, "s3://there/x: cannot be listed"),
+        ("s3://me:secret@there/x", {"AWS_ACCESS_KEY_ID": "nobody"}, "s3://there/x: given with a user or a password"),
         ("s3://there/x", {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, "Could not connect to the endpoint URL"),
     ],
 )
