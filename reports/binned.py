@@ -65,17 +65,17 @@ def binned_values(table: pa.Table, at: int) -> Iterator[tuple[int, Values]]:
 
 
 def lists(column: pa.ChunkedArray) -> Iterator[tuple[int, Ints]]:
-    """(row, its numbers) of a column of lists of integers, or of lists of such; rows without any are left out."""
-    whole = column.combine_chunks()
-    while pa.types.is_list(whole.type.value_type):  # the outer of two, of which no inner one is empty or null
-        inner = whole.flatten()
-        starts = whole.offsets.to_numpy() - whole.offsets[0].as_py()
-        ends = inner.offsets.to_numpy()[starts]
-        whole = pa.ListArray.from_arrays(pa.array(ends - ends[0], pa.int32()), inner.flatten())
-    lengths = whole.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-    numbers = whole.flatten().to_numpy(zero_copy_only=False)
-    rows = np.flatnonzero(lengths)
-    start = 0
-    for row, end in zip(rows.tolist(), np.cumsum(lengths[rows]).tolist(), strict=True):
-        yield row, numbers[start:end]
-        start = end
+    """(row, its numbers) of a column of lists of integers, or of lists of such; rows without any are left out.
+
+    The numbers are not copied: they lie where the answer does.
+    """
+    first = 0
+    for chunk in column.chunks:
+        ends, inner = chunk.offsets.to_numpy(), chunk.values
+        while pa.types.is_list(inner.type):  # the outer of two
+            ends, inner = inner.offsets.to_numpy()[ends], inner.values
+        numbers = inner.to_numpy(zero_copy_only=False)
+        rows = np.flatnonzero((np.diff(ends) > 0) & chunk.is_valid().to_numpy(zero_copy_only=False))
+        for row, start, end in zip(rows.tolist(), ends[rows].tolist(), ends[rows + 1].tolist(), strict=True):
+            yield first + row, numbers[start:end]
+        first += len(chunk)

@@ -23,10 +23,11 @@ _NAMED = {
 
 ENDED = "(outcome = 'exited' AND coalesce(cause, 'completed') = 'completed')"
 ELAPSED = "coalesce(wall_command, wall_program)"
-TOO_EARLY = f"(cause = 'time_limit' AND coalesce({ELAPSED} < time_limit_ns / 2, false))"
+TIME_LIMIT = "time_limit"
+TOO_EARLY = f"CASE WHEN cause = '{TIME_LIMIT}' THEN coalesce({ELAPSED} < time_limit_ns / 2, false) ELSE false END"
 
 _CUT = {
-    "wall": ("time_limit", "coalesce({column}, time_limit_ns)"),
+    "wall": (TIME_LIMIT, "coalesce({column}, time_limit_ns)"),
     "CPU": ("cpu_limit", "{column}"),
     "memory": ("memory_limit", "greatest(coalesce(memory_limit_bytes, {column}), coalesce({column}, 0))"),
 }
@@ -107,10 +108,3 @@ def cut(metric: Metric) -> tuple[str, str] | None:
 def text_of(value: object, missing: str) -> str:
     """As the database casts a value to text; `missing` for null."""
     return missing if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def texts_of(column: pa.ChunkedArray, missing: str) -> list[str]:
-    """`text_of` each."""
-    if column.type == pa.string():
-        return [missing if value is None else value for value in column.to_pylist()]
-    return [text_of(value, missing) for value in column.to_pylist()]

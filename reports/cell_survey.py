@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from proofcost.reports.cell_sql import CUTTING, ELAPSED, TOO_EARLY, Asked, text_of
+from proofcost.reports.cell_sql import CUTTING, ELAPSED, Asked, text_of
 from proofcost.reports.metrics import Metric
 
 _SAMPLE = 1000
+_SHORT = 12
+"""Bytes of a text that DuckDB keeps in place, and compares as fast as numbers."""
 _HASHED_MOST = 100_000
 """Different texts of a column that are held here with their hashes."""
 
@@ -25,10 +27,8 @@ class Survey:
     columns: set[str]
     """Columns of metrics that hold anything."""
     backwards: bool
-    cut: bool
-    """Whether a limit cut any run off."""
-    early: bool
-    """Whether a time limit is said to have done so long before its time."""
+    causes: set[str]
+    """Limits that cut any run off."""
 
 
 def survey(asked: Asked, metrics: Sequence[Metric]) -> Survey:
@@ -37,7 +37,7 @@ def survey(asked: Asked, metrics: Sequence[Metric]) -> Survey:
     sampled = asked.chosen([f"{asked.expression(name)} AS s{at}" for at, name in enumerate(names)])
     sample = asked.fetch(f"{sampled} LIMIT {_SAMPLE}")
     if not sample.num_rows:
-        return Survey(0, {}, set(), False, False, False)
+        return Survey(0, {}, set(), False, set())
     # What differs among a few records already need not be looked at in all of them.
     seen = {name: set(column.to_pylist()) for name, column in zip(names, sample.columns, strict=True)}
     names = [name for name in names if len(seen[name]) == 1]
@@ -45,34 +45,28 @@ def survey(asked: Asked, metrics: Sequence[Metric]) -> Survey:
     columns = sorted({metric.column for metric in metrics})
     counts = [f"count(CASE WHEN {asked.expression(name)} IS DISTINCT FROM ? THEN 1 END)" for name in names]
     counts += [f"count({column})" for column in columns]
-    causes = ", ".join(f"'{cause}'" for cause in CUTTING)
-    counts += [f"count(CASE WHEN cause IN ({causes}) THEN 1 END)", f"count(CASE WHEN {ELAPSED} < 0 THEN 1 END)"]
-    counts += [f"count(CASE WHEN {TOO_EARLY} THEN 1 END)", "count(*)"]
+    counts += [f"count(CASE WHEN cause = '{cause}' THEN 1 END)" for cause in CUTTING]
+    counts += [f"count(CASE WHEN {ELAPSED} < 0 THEN 1 END)", "count(*)"]
     table = asked.fetch(asked.chosen(counts), values)
-    found = [column.to_pylist()[0] for column in table.columns]
-    same = {
-        name: text_of(value, "") for name, value, differing in zip(names, values, found, strict=False) if not differing
-    }
-    there = {column for column, count in zip(columns, found[len(names) :], strict=False) if count}
-    backwards, cut, early = (bool(count) for count in (found[-3], found[-4], found[-2]))
-    return Survey(found[-1], same, there, backwards, cut, early)
+    found = iter([column.to_pylist()[0] for column in table.columns])
+    same = {name: text_of(value, "") for name, value in zip(names, values, strict=True) if not next(found)}
+    there = {column for column in columns if next(found)}
+    causes = {cause for cause in CUTTING if next(found)}
+    backwards, runs = found
+    return Survey(runs, same, there, bool(backwards), causes)
 
 
 def hashes(asked: Asked, expressions: Sequence[str]) -> dict[str, dict[int, str | None]]:
     """Of each expression that is a text, and whose texts' hashes are all different: {hash: text}.
 
     The database takes the hash of a text once for each text that a row group has, and groups by numbers far faster: the
-    more keys, the more so. What is not found here is grouped as it is: with hashes alike, with very many texts, or with
-    nearly one a record, as a sample shows.
+    more keys, the more so. What is not found here is grouped as it is: with hashes alike, with very many texts, with
+    short ones only or nearly one a record, as a sample shows.
     """
     names = list(dict.fromkeys(expressions))
     sampled = asked.chosen([f"{name} AS t{at}" for at, name in enumerate(names)])
     sample = asked.fetch(f"{sampled} LIMIT {_SAMPLE}")
-    names = [
-        name
-        for name, column in zip(names, sample.columns, strict=True)
-        if column.type == pa.string() and len(set(column.to_pylist())) <= _SAMPLE // 2
-    ]
+    names = [name for name, column in zip(names, sample.columns, strict=True) if _worth_it(column)]
     if not names:
         return {}
     lists = asked.chosen([f"list(DISTINCT {name}) AS t{at}" for at, name in enumerate(names)])
@@ -85,3 +79,11 @@ def hashes(asked: Asked, expressions: Sequence[str]) -> dict[str, dict[int, str 
         if len(by_hash) == len(texts) <= _HASHED_MOST:
             found[name] = by_hash
     return found
+
+
+def _worth_it(column: pa.ChunkedArray) -> bool:
+    """Whether a column, of which this is a sample, is better grouped by hashes."""
+    if column.type != pa.string():
+        return False
+    texts = set(column.to_pylist())
+    return len(texts) <= _SAMPLE // 2 and any(len(text.encode()) > _SHORT for text in texts if text is not None)

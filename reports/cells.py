@@ -68,8 +68,7 @@ def read(
     seen = survey(asked, metrics)
     there = [metric for metric in metrics if metric.column in seen.columns]
     binned = seen.runs * len(there) > EXACT_MOST if bins is None else bins
-    cells = reduced(asked, seen, metrics, there, binned)
-    return [cells[key] for key in sorted(cells)]
+    return reduced(asked, seen, metrics, there, binned)
 
 
 def held(data: Data, where: Where, columns: Sequence[str]) -> dict[str, int]:

@@ -52,16 +52,17 @@ def costs_of_warm(cells: Sequence[Cell]) -> tuple[list[Cell], list[str]]:
     sides: dict[tuple[str, str], dict[str, Cell]] = {}
     for cell in cells:
         sides.setdefault((cell.key[0], cell.key[1]), {})[cell.key[2]] = cell
-    cold_only = {key[1] for key, side in sides.items() if not _warm(side) and COLD in side}
+    cold_only = {key[1] for key, side in sides.items() if COLD in side and not _warm(side)}
     made: list[Cell] = []
     apart = among = 0
     for key, side in sides.items():
-        cell = merged(list(side.values()))
-        cold = side[COLD].runs if COLD in side else 0
-        if len(side) == 1 and not cold:  # nothing to put together or to leave out: most have one state
+        if len(side) == 1 and COLD not in side:  # nothing to put together or to leave out: most have one state
+            (cell,) = side.values()
             cell.key = key
             made.append(cell)
             continue
+        cell = merged(list(side.values()))
+        cold = side[COLD].runs if COLD in side else 0
         if cold and key[1] not in cold_only:
             cell = replace(cell, values=merged(_warm(side)).values)
             apart += cold

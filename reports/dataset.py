@@ -226,6 +226,7 @@ def connect() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET enable_progress_bar = false")  # it would draw on stdout, into whatever is piped from there
+    connection.execute("SET parquet_metadata_cache = true")  # else each query reads all files' footers twice
     struct = duckdb.struct_type({name: _SQL_TYPES[name] for name in _FOLDED_FROM})
     create_function: Any = connection.create_function  # its stubs know no Arrow function
     create_function(_UNFOLD, _unfold, [struct], "VARCHAR", type="arrow", null_handling="special")

@@ -22,6 +22,9 @@ class Ending(Enum):
     OTHER = "other"
     """No verdict for another reason: killed by nobody knows whom, an exit code without meaning, never finished."""
 
+    __hash__ = object.__hash__
+    """Each is one object. Enum's own takes a call of Python, for each of a matrix's tens of thousands of cells."""
+
 
 _OF = {
     "declined": Ending.DECLINED,

@@ -148,11 +148,9 @@ def grid_of(asked: Asked, group: str) -> tuple[Grid, list[str]]:
 def _refuse(cells: Sequence[Cell], pool: Sequence[str]) -> None:
     """Raise UnlikeError for what must not be put together."""
     first = cells[0].guarded
-    # Cells of the same value share one set, so most need not be looked into.
-    seen = {tuple(map(id, cell.guarded.values())) for cell in cells}
-    unlike = {name for name, sets in zip(first, zip(*seen, strict=True), strict=True) if len(set(sets)) > 1}
     for name in WITHIN:
-        if name in pool or (len(first[name]) == 1 and name not in unlike):
+        # Cells of the same value share one set, so most need not be looked into.
+        if name in pool or (len(first[name]) == 1 and len({id(cell.guarded[name]) for cell in cells}) == 1):
             continue
         for cell in cells:
             if len(cell.guarded[name]) > 1:
@@ -160,7 +158,10 @@ def _refuse(cells: Sequence[Cell], pool: Sequence[str]) -> None:
         if name in ACROSS:
             by_subject: dict[str, set[str]] = {}
             for cell in cells:
-                by_subject.setdefault(cell.key[1], set()).update(cell.guarded[name])
+                values = cell.guarded[name]
+                known = by_subject.setdefault(cell.key[1], values)
+                if known is not values:
+                    by_subject[cell.key[1]] = known | values
             for subject, values in by_subject.items():
                 if len(values) > 1:
                     raise UnlikeError(_unlike(f"{subject}: the kernels' runs", name, values))
