@@ -8,52 +8,73 @@ that one file lacks while another has values in it. It is a fast path only: answ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 PHYSICAL = {"VARCHAR": "BYTE_ARRAY", "BIGINT": "INT64", "BOOLEAN": "BOOLEAN"}
 LONGEST = 4096
 """Characters of a text that is put into queries."""
-
-_ASK = """
-WITH told AS (SELECT * FROM parquet_metadata([{files}]) WHERE num_values > 0)
-SELECT path_in_schema,
-    bool_and(coalesce(stats_null_count = num_values, false)) AS nothing,
-    bool_and(coalesce(stats_null_count = 0 AND stats_min_value = stats_max_value
-        AND coalesce(min_is_exact, true) AND coalesce(max_is_exact, true), false))
-        AND min(stats_min_value) = max(stats_min_value)
-        AND count(DISTINCT file_name) = (SELECT count(DISTINCT file_name) FROM told) AS one,
-    min(type) AS type, max(type) AS other
-FROM told GROUP BY path_in_schema"""
-"""A file that lacks a column stands in for nulls; writers that shorten a largest value make it larger, so that it is
-never the least one. `num_values` counts nulls."""
+_UNTOLD = object()
 
 
-def constants(connection: duckdb.DuckDBPyConnection, files: str, scan: str, types: Mapping[str, str]) -> dict[str, str]:
+def constants(
+    connection: duckdb.DuckDBPyConnection, files: Sequence[Path], scan: str, types: Mapping[str, str]
+) -> dict[str, str]:
     """SQL literals of the columns that are the same in every row, by name.
 
-    `files`: SQL texts with commas between, what `scan`, a query, reads. `types`: the columns to look at, each with its
-    type in `scan`.
+    `files`: what `scan`, a query, reads. `types`: the columns to look at, each with its type in `scan`.
     """
     try:
-        told = connection.execute(_ASK.format(files=files)).fetchall()
-        nothing = {name for name, null, *_ in told if null and types.get(name) in PHYSICAL}
-        single = [
-            str(name)
-            for name, null, one, kind, other in told
-            if one and not null and name in types and kind == other == PHYSICAL.get(types[name])
-        ]
+        told = _told(files, {name: PHYSICAL[kind] for name, kind in types.items() if kind in PHYSICAL})
+        single = [name for name, value in told.items() if value is not None]
         quoted = ", ".join(f'"{name}"' for name in single) or "1"
         row = connection.execute(f"SELECT {quoted} FROM ({scan}) LIMIT 1").fetchone() if told else None
-    except duckdb.Error:  # what cannot be read at all is told of by whoever reads it
+    except (duckdb.Error, OSError, pa.ArrowException):  # what cannot be read at all is told of by whoever reads it
         return {}
-    made = {name: f"NULL::{types[name]}" for name in nothing}
+    made = {name: f"NULL::{types[name]}" for name, value in told.items() if value is None}
     for name, value in zip(single, row or (), strict=False):
         literal = _literal(value)
         if literal is not None:
             made[name] = literal
     return made
+
+
+def _told(files: Sequence[Path], physical: Mapping[str, str]) -> dict[str, object]:
+    """Of the columns that are the same in every row: the value, as it is stored; None for null.
+
+    `physical`: the columns to look at, with the type that each must have.
+    """
+    left = dict(physical)
+    found: dict[str, object] = {}
+    for file in files:
+        told = pq.read_metadata(file)
+        groups = [group for group in map(told.row_group, range(told.num_row_groups)) if group.num_rows]
+        places = {groups[0].column(at).path_in_schema: at for at in range(told.num_columns)} if groups else {}
+        for group in groups:
+            for name, kind in list(left.items()):
+                # A file that lacks a column stands in for nulls.
+                value = _only(group.column(places[name]), kind) if name in places else None
+                if value is _UNTOLD or found.setdefault(name, value) != value:
+                    del left[name]
+    return {name: found[name] for name in left if name in found}
+
+
+def _only(chunk: pq.ColumnChunkMetaData, kind: str) -> object:
+    """What all rows of a group have in a column, as it is stored; None for null.
+
+    Writers may shorten a least value to a smaller one and a largest to a larger one: then the two differ.
+    """
+    told = chunk.statistics
+    if chunk.physical_type != kind or told is None or not told.has_null_count:
+        return _UNTOLD
+    if told.null_count == chunk.num_values:
+        return None
+    one = told.null_count == 0 and told.has_min_max and told.min_raw == told.max_raw
+    return told.min_raw if one else _UNTOLD
 
 
 def _literal(value: object) -> str | None:

@@ -271,7 +271,7 @@ def open_files(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> 
         if "record" not in columns:
             raise DataError(f"{files[0]}: a Parquet file, but not of records (no column `record`)")
         alike = {name: kind for name, kind in types.items() if kind == _SQL_TYPES.get(name) and name != "events"}
-        same = constants(connection, _quoted(files), scan, alike)
+        same = constants(connection, files, scan, alike)
         doubtful = _doubtful(files)
         copies = 0
         if doubtful:

@@ -35,11 +35,12 @@ class Coded:
 
 
 def encoded(column: pa.ChunkedArray) -> tuple[list[object], Ints]:
-    """The values of a column, null among them, and of each row the place of its value."""
+    """The values of a column, null as the last of them, and of each row the place of its value."""
     whole = column.combine_chunks()
     if not pa.types.is_dictionary(whole.type):
-        whole = whole.dictionary_encode("encode")
-    return whole.dictionary.to_pylist(), whole.indices.to_numpy().astype(np.int64)
+        whole = whole.dictionary_encode()
+    values = whole.dictionary.to_pylist()
+    return [*values, None], whole.indices.fill_null(len(values)).to_numpy().astype(np.int64)
 
 
 def coded(column: pa.ChunkedArray, missing: str) -> Coded:

@@ -166,7 +166,7 @@ class _Ending:
 def _endings(table: pa.Table) -> tuple[list[_Ending], Ints]:
     """Each combination of what tells an ending, and of each group the place of its own."""
     columns = [encoded(table.column(name)) for name in (*_ENDING, "exit_code", "early")]
-    combined = np.ravel_multi_index([places for _, places in columns], [max(1, len(values)) for values, _ in columns])
+    combined = np.ravel_multi_index([places for _, places in columns], [len(values) for values, _ in columns])
     _, first, place = np.unique(combined, return_index=True, return_inverse=True)
     rows = zip(*([values[at] for at in places[first]] for values, places in columns), strict=True)
     return [_ending(*row) for row in rows], place
