@@ -8,6 +8,7 @@ Methods, chapter 3; zeros as Pratt 1959 ranks them).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -54,14 +55,15 @@ def signed_rank(differences: ArrayLike, confidence: float = 0.95) -> SignedRank:
         raise BadSampleError("differences: there are none; at least one pair is needed")
     doubled, zeros = _doubled_ranks(d)
     positive_sum = int(doubled[d > 0].sum())
-    moving = doubled[~zeros]
     tied = bool(zeros.any()) or np.unique(np.abs(d)).size < d.size
     if d.size > EXACT_UP_TO:
-        p, method = _normal_p(moving, positive_sum), "normal"
+        p, method = _normal_p(doubled[~zeros], positive_sum), "normal"
+    elif tied:
+        p, method = _two_sided(_flips(doubled[~zeros]), positive_sum), "sign flips"
     else:
-        p, method = _flip_p(moving, positive_sum), "sign flips" if tied else "exact"
-    low, high = _interval(d, confidence)
-    return SignedRank(int(d.size), _hodges_lehmann(d), low, high, p, positive_sum / 2, method)
+        p, method = _two_sided(_untied(d.size), positive_sum // 2), "exact"
+    estimate, low, high = _estimate(d, confidence)
+    return SignedRank(int(d.size), estimate, low, high, p, positive_sum / 2, method)
 
 
 def one_sided_p(differences: ArrayLike) -> float:
@@ -81,21 +83,26 @@ def _doubled_ranks(d: Floats) -> tuple[Ints, NDArray[np.bool_]]:
     return (2 * last - count + 1)[place], size == 0
 
 
-def _flips(doubled: Ints) -> Floats:
-    """Distribution of twice V over all sign flips: entry s is the chance that it equals s."""
-    total = int(doubled.sum())
+def _flips(ranks: Ints) -> Floats:
+    """Distribution of the sum of the positive ones over all sign flips: entry s is the chance that it equals s."""
+    total = int(ranks.sum())
     chance = np.zeros(total + 1)
     chance[0] = 1.0
-    for rank in doubled:
+    for rank in ranks:
         kept = chance * 0.5
         kept[rank:] += chance[: total + 1 - rank] * 0.5
         chance = kept
     return chance
 
 
-def _flip_p(doubled: Ints, positive_sum: int) -> float:
-    chance = _flips(doubled)
-    tail = min(chance[: positive_sum + 1].sum(), chance[positive_sum:].sum())
+@lru_cache(maxsize=32)
+def _untied(n: int) -> Floats:
+    """Distribution of V of n differences of which no two are of one size: the same for any, so made once for each n."""
+    return _flips(np.arange(1, n + 1))
+
+
+def _two_sided(chance: Floats, statistic: int) -> float:
+    tail = min(chance[: statistic + 1].sum(), chance[statistic:].sum())
     return float(min(1.0, 2 * tail))
 
 
@@ -120,31 +127,39 @@ def _cut(n: int, confidence: float) -> int:
 
         spread = math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
         return max(0, math.floor(n * (n + 1) / 4 + float(norm.ppf(alpha)) * spread))
-    below = np.cumsum(_flips(2 * np.arange(1, n + 1))[::2])
+    below = np.cumsum(_untied(n))
     # A tail that equals alpha but for rounding counts as alpha.
     return int(np.searchsorted(below, alpha * (1 + 1e-12), side="right"))
 
 
-def _interval(d: Floats, confidence: float) -> tuple[float | None, float | None]:
-    cut = _cut(int(d.size), confidence)
-    if cut == 0:
-        return None, None
-    walsh_count = d.size * (d.size + 1) // 2
-    return walsh_average(d, cut), walsh_average(d, walsh_count + 1 - cut)
+def _estimate(d: Floats, confidence: float) -> tuple[float, float | None, float | None]:
+    """Hodges-Lehmann and the ends of its interval, None where there is none."""
+    count, cut = d.size * (d.size + 1) // 2, _cut(int(d.size), confidence)
+    ends = [] if cut == 0 else [cut, count + 1 - cut]
+    one, other, *interval = walsh_averages(d, [(count + 1) // 2, count // 2 + 1, *ends])
+    low, high = interval or (None, None)
+    return (one + other) / 2, low, high
 
 
-def _hodges_lehmann(d: Floats) -> float:
-    count = d.size * (d.size + 1) // 2
-    return (walsh_average(d, (count + 1) // 2) + walsh_average(d, count // 2 + 1)) / 2
+@lru_cache(maxsize=8)
+def _pairs(n: int) -> tuple[Ints, Ints]:
+    rows, columns = np.triu_indices(n)
+    return rows, columns
 
 
-def walsh_average(d: Floats, k: int) -> float:
-    """The k-th smallest (from 1) of the means of all pairs i <= j, without listing them all when they are many."""
+def walsh_averages(d: Floats, places: Sequence[int]) -> list[float]:
+    """Of the means of all pairs i <= j, in ascending order, those at `places` (from 1); without listing them all when
+    they are many."""
     ordered = np.sort(d)
     if d.size <= EXACT_UP_TO:
-        rows, columns = np.triu_indices(d.size)
+        rows, columns = _pairs(d.size)
         # Halved before they are added: two huge values stay finite.
-        return float(np.partition(ordered[rows] / 2 + ordered[columns] / 2, k - 1)[k - 1])
+        means = np.partition(ordered[rows] / 2 + ordered[columns] / 2, sorted({k - 1 for k in places}))
+        return [float(means[k - 1]) for k in places]
+    return [_walsh_average(ordered, k) for k in places]
+
+
+def _walsh_average(ordered: Floats, k: int) -> float:
     low, high = float(ordered[0]), float(ordered[-1])
     while True:
         middle = low + (high - low) / 2

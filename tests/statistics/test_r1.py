@@ -17,7 +17,7 @@ from proofcost.reports.statistics.comparison import Comparison, Design
 from proofcost.reports.statistics.paired import compare_blocks
 from proofcost.reports.statistics.rank_sum import pair_difference, rank_sum
 from proofcost.reports.statistics.sample import BadSampleError
-from proofcost.reports.statistics.signed_rank import one_sided_p, signed_rank, walsh_average
+from proofcost.reports.statistics.signed_rank import one_sided_p, signed_rank, walsh_averages
 from proofcost.reports.statistics.unpaired import compare_samples
 from proofcost.reports.statistics.verdict import Finding, Verdict, Why, judge
 
@@ -298,7 +298,7 @@ class TestProperties:
         rows, columns = np.triu_indices(n)
         every = np.sort((d[rows] + d[columns]) / 2)
         for k in (1, 2, n, every.size // 2, every.size):
-            assert walsh_average(d, k) == pytest.approx(every[k - 1], abs=1e-12)
+            assert walsh_averages(d, [k]) == [pytest.approx(every[k - 1], abs=1e-12)]
 
     def test_many_pair_differences_are_searched_too(self) -> None:
         random = np.random.default_rng(3)
