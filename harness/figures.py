@@ -150,8 +150,13 @@ def cpu(
     waited_system_ns: int,
     faults_count: int,
     reason: str | None,
+    before_exec_ns: int = 0,
 ) -> None:
-    """CPU by wait status and by cgroup, and what their disagreement means. `faults_count` is the waited for's."""
+    """CPU by wait status and by cgroup, and what their disagreement means. `faults_count` is the waited for's.
+
+    `before_exec_ns` is the CPU that our child used until its exec: where it had to write itself into the cgroup, the
+    wait status has that and the cgroup has not.
+    """
     waited = waited_user_ns + waited_system_ns
     for name, value in zip(_CPU_NAMES[:3], (waited, waited_user_ns, waited_system_ns), strict=True):
         figures[name] = measurement(value, "ns", _BY_WAIT)
@@ -163,7 +168,7 @@ def cpu(
         put(figures, name, part, "ns", method, absent)
     if tree is None:
         return
-    if waited > tree + CPU_SLACK_NS + tree * CPU_SLACK_PERCENT // 100:
+    if waited > tree + before_exec_ns + CPU_SLACK_NS + tree * CPU_SLACK_PERCENT // 100:
         _mark(
             figures,
             _CPU_NAMES,

@@ -451,7 +451,7 @@ class Meter:
         # One by one: a fault in one costs its figures, not the record.
         for do in (
             lambda: figures.walls(table, reached, self.exit_ns, started, name, stamps_why),
-            lambda: figures.cpu(table, usage, user, system, faults_count, why),
+            lambda: figures.cpu(table, usage, user, system, faults_count, why, child.before_exec_ns),
             lambda: figures.counters(
                 table, counted, child.before_exec_ns, reached.dropped_at, reached.may_lack or plan.uncounted
             ),
