@@ -2,7 +2,7 @@
 
 BIN := .venv/bin
 
-.PHONY: demo test long heavy bench guest format clean
+.PHONY: demo test long heavy bench guest guest-all format clean
 
 # The main job on an embedded default: what one proof check costs, phase by phase. A landrun that .ci/landrun brought is
 # found too.
@@ -34,6 +34,10 @@ bench: .venv/.dev
 # The tests marked `guest`, inside a machine that has cgroup v2 alone.
 guest: .venv/.dev
 	.ci/guest
+
+# And those marked `guest_all`: the attacks, and what hardly differs there.
+guest-all: .venv/.dev
+	.ci/guest --all
 
 format: .venv/.dev
 	$(BIN)/ruff check --fix .

@@ -298,7 +298,7 @@ def test_a_full_disk(wrap: Wrap, counted: Counted, small_disk: Path, way: str, s
         assert not list(small_disk.glob("store/sessions/*/*.jsonl"))
 
 
-@pytest.mark.parametrize("way", [pytest.param(PHASE, marks=pytest.mark.guest), LANDRUN, RUN])
+@pytest.mark.parametrize("way", [pytest.param(PHASE, marks=pytest.mark.guest_all), LANDRUN, RUN])
 def test_a_disk_that_fills_while_the_command_runs(wrap: Wrap, counted: Counted, small_disk: Path, way: str) -> None:
     """The room was reserved: `finished` is whole, and the status is the command's."""
     wrap.options["store"] = str(small_disk / "store")
@@ -406,7 +406,7 @@ def test_nobody_reads_what_we_would_say(wrap: Wrap, tmp_path: Path) -> None:
     assert ended.code == 42
 
 
-@pytest.mark.parametrize("strict", [pytest.param(False, marks=pytest.mark.guest), True])
+@pytest.mark.parametrize("strict", [pytest.param(False, marks=pytest.mark.guest_all), True])
 def test_no_process_can_be_made(as_root: None, strict: bool) -> None:
     """As another user, whose processes are counted: the meter becomes the command."""
     folder = Path(tempfile.mkdtemp(prefix="proofcost-nproc-"))

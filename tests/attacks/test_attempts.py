@@ -18,7 +18,7 @@ from attacks.conftest import made_for
 from attacks.sandboxed import NOBODY, PYTHON, landlock_abi, scoped
 from proofcost.harness import reading
 
-pytestmark = [pytest.mark.real, pytest.mark.guest]
+pytestmark = [pytest.mark.real, pytest.mark.guest_all]
 
 ROOT, USER = "root", "user"
 DONE = "done"

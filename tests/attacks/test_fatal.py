@@ -16,7 +16,7 @@ pytestmark = pytest.mark.real
 
 def some_in_the_guest(values: Sequence[object], chosen: Sequence[object]) -> list[object]:
     """In the emulated guest a call takes seconds: a few of each kind there, all of them here."""
-    return [pytest.param(value, marks=pytest.mark.guest) if value in chosen else value for value in values]
+    return [pytest.param(value, marks=pytest.mark.guest_all) if value in chosen else value for value in values]
 
 
 LIMITS = ("RLIMIT_CPU", "RLIMIT_NOFILE", "RLIMIT_AS", "RLIMIT_DATA", "RLIMIT_FSIZE", "RLIMIT_STACK", "RLIMIT_NPROC",
@@ -48,7 +48,7 @@ sys.exit({given})
     is_told_apart(either, code, given)
 
 
-@pytest.mark.guest
+@pytest.mark.guest_all
 def test_a_meter_that_its_cpu_limit_kills(either: Attacker) -> None:
     """Although signals end at the sandbox's border: the host's kernel sends this one."""
     script = """
@@ -85,7 +85,7 @@ sys.exit(0)
         assert ("finished" in one) is not fatal
 
 
-@pytest.mark.guest
+@pytest.mark.guest_all
 def test_a_stop_of_the_meter(either: Attacker) -> None:
     """Refused from ABI 6 on. Before, it holds the caller up for as long as it likes, as a stop of the judge would."""
     script = """
@@ -114,7 +114,7 @@ sys.exit(9)
     assert one["finished"]["outcome"]["code"] == 9
 
 
-@pytest.mark.guest
+@pytest.mark.guest_all
 def test_a_kill_of_all_that_it_may_kill(as_root: None, own_user: Attacker) -> None:
     code = own_user.run('attempt("kill all", lambda: os.kill(-1, signal.SIGKILL)); sys.exit(0)', LANDRUN)
     [one] = own_user.records()
@@ -125,6 +125,6 @@ def test_a_kill_of_all_that_it_may_kill(as_root: None, own_user: Attacker) -> No
         assert set(one) == {"started"}
 
 
-@pytest.mark.guest
+@pytest.mark.guest_all
 def test_this_host_has_a_landlock_that_is_known() -> None:
     assert landlock_abi() >= 1

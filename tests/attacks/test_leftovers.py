@@ -27,7 +27,7 @@ sys.exit(11)
 
 
 @pytest.mark.parametrize("way", ENTRANCES)
-@pytest.mark.parametrize("kind", ["fork", "setsid", pytest.param("double", marks=pytest.mark.guest), "many"])
+@pytest.mark.parametrize("kind", ["fork", "setsid", pytest.param("double", marks=pytest.mark.guest_all), "many"])
 def test_they_neither_hold_the_caller_up_nor_change_the_status(attacker: Attacker, kind: str, way: str) -> None:
     assert attacker.run(STAY.format(kind=kind), way) == 11
     [one] = attacker.records()

@@ -17,7 +17,9 @@ EVERYBODY_S = {"read the meter's arguments", "have input and output signal the m
                "connect to a socket by its path", "connect to an abstract socket"}  # fmt: skip
 
 
-@pytest.mark.parametrize("confined", [pytest.param(True, marks=pytest.mark.guest), False], ids=["in landrun", "bare"])
+@pytest.mark.parametrize(
+    "confined", [pytest.param(True, marks=pytest.mark.guest_all), False], ids=["in landrun", "bare"]
+)
 def test_another_user_can_do_nothing(as_root: None, attacker: Attacker, confined: bool) -> None:
     folder = attacker.wrap.folder
     program = folder / "attempts.py"

@@ -63,7 +63,7 @@ def until_ready(notes: Path) -> None:
     wait_for(lambda: notes.exists() and notes.read_text().startswith("ready\n"), "the command's start")
 
 
-@pytest.mark.parametrize("way", [pytest.param(PHASE, marks=pytest.mark.guest), *[w for w in WAYS if w != PHASE]])
+@pytest.mark.parametrize("way", [pytest.param(PHASE, marks=pytest.mark.guest_all), *[w for w in WAYS if w != PHASE]])
 def test_signals_sent_to_the_meter_alone_reach_the_command(tmp_path: Path, wrap: Wrap, act: Path, way: str) -> None:
     """Each once, in order; all 64 but those that stop, and those below."""
     notes = tmp_path / "notes"
@@ -119,7 +119,7 @@ def test_a_killed_meter_takes_the_command_with_it(tmp_path: Path, wrap: Wrap, wa
     assert left == [], "the next call took away what the killed one had made"
 
 
-@pytest.mark.parametrize("way", [pytest.param(PHASE, marks=pytest.mark.guest), *[w for w in WAYS if w != PHASE]])
+@pytest.mark.parametrize("way", [pytest.param(PHASE, marks=pytest.mark.guest_all), *[w for w in WAYS if w != PHASE]])
 def test_a_killed_meter_takes_along_a_command_that_another_thread_executed(
     tmp_path: Path, wrap: Wrap, hostile: Callable[[str], Path], way: str
 ) -> None:
@@ -167,7 +167,7 @@ def test_a_stopped_command_stops_its_meter_and_goes_on_with_it(wrap: Wrap, act: 
         assert started.wait(timeout=10) == 3
 
 
-@pytest.mark.parametrize("way", [pytest.param(PHASE, marks=pytest.mark.guest), *[w for w in WAYS if w != PHASE]])
+@pytest.mark.parametrize("way", [pytest.param(PHASE, marks=pytest.mark.guest_all), *[w for w in WAYS if w != PHASE]])
 def test_a_command_that_others_stop_and_continue_ends_as_it_would(wrap: Wrap, way: str) -> None:
     """As `cpulimit` does: only the command gets SIGCONT. A meter left stopped would hold its caller up for ever."""
     with running(wrap.argv(way, ["/bin/sleep", "0.5"])) as started:

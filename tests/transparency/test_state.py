@@ -22,7 +22,7 @@ def cases() -> Iterator[object]:
     for name in CONTEXTS:
         for way in WAYS:
             if not (way == RUN and name in NOT_FOR_RUN):
-                marks = [pytest.mark.guest] if name in IN_GUEST and way == PHASE else []
+                marks = [pytest.mark.guest_all] if name in IN_GUEST and way == PHASE else []
                 yield pytest.param(name, way, marks=marks, id=f"{name}-{way}")
 
 

@@ -55,7 +55,7 @@ def test_a_signal_that_does_not_end_the_command_ends_nobody(tmp_path: Path, wrap
         assert (ended.status, ended.stdout, ended.stderr) == (3 << 8, b"", b""), number
 
 
-@pytest.mark.guest
+@pytest.mark.guest_all
 def test_a_signal_and_the_exit_code_that_looks_like_it_are_told_apart(tmp_path: Path, wrap: Wrap) -> None:
     for script in ("kill -9 $$", "exit 137"):
         assert call(wrap.argv(PHASE, ["/bin/sh", "-c", script]), tmp_path / "s").code == 137
