@@ -57,7 +57,7 @@ def rank_sum(base: ArrayLike, head: ArrayLike, confidence: float = 0.95) -> Rank
     doubled = (2 * np.cumsum(count) - count + 1)[place]
     statistic = doubled[x.size :].sum() / 2 - y.size * (y.size + 1) / 2
     if both.size <= EXACT_UP_TO:
-        p, method = _subset_p(doubled, x.size), "exact"
+        p, method = _subset_p(doubled, x.size, count.size < both.size), "exact"
     else:
         from scipy.stats import mannwhitneyu
 
@@ -80,9 +80,18 @@ def _subset_sums(doubled: Ints, size: int) -> Floats:
     return total
 
 
-def _subset_p(doubled: Ints, base_count: int) -> float:
-    chance = _subset_sums(doubled, base_count)
+@lru_cache(maxsize=256)
+def _untied(size: int, total: int) -> Floats:
+    """The same of `size` ranks among `total` values of which no two are alike: made once for each such pair."""
+    return _subset_sums(np.arange(1, total + 1), size)
+
+
+def _subset_p(doubled: Ints, base_count: int, tied: bool) -> float:
     seen = int(doubled[:base_count].sum())
+    if tied:
+        chance = _subset_sums(doubled, base_count)
+    else:
+        chance, seen = _untied(base_count, doubled.size), seen // 2
     tail = min(chance[: seen + 1].sum(), chance[seen:].sum())
     return float(min(1.0, 2 * tail))
 
@@ -98,7 +107,7 @@ def _cut(base_count: int, head_count: int, confidence: float) -> int:
         spread = math.sqrt(base_count * head_count * (total + 1) / 12)
         return max(0, math.floor(base_count * head_count / 2 + float(norm.ppf(alpha)) * spread))
     least_sum = base_count * (base_count + 1) // 2
-    below = np.cumsum(_subset_sums(np.arange(1, total + 1), base_count)[least_sum:])
+    below = np.cumsum(_untied(base_count, total)[least_sum:])
     return int(np.searchsorted(below, alpha * (1 + 1e-12), side="right"))
 
 
