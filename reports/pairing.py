@@ -39,7 +39,7 @@ class Level:
 
 def level_of(base: Units, head: Units) -> Level:
     """The level that `compare_units` counts."""
-    if _whole_blocks(base, head):
+    if _share_a_block(base, head):
         return Level("block")  # a block holds runs of both sides: one more of each is a block
     sides = [_by_build(side) for side in (base, head)]
     if not any(len({build for _, build in builds}) > 1 for builds in sides):
@@ -71,14 +71,21 @@ def compare_units(base: Units, head: Units) -> Comparison:
 
 
 def _whole_blocks(base: Units, head: Units) -> list[tuple[list[Values], list[Values]]]:
-    """Of each block that both sides ran in: the figures of base and of head."""
+    """Of each block that both sides ran in, in the order of base: the figures of base and of head."""
+    paired: dict[tuple[str, ...], tuple[list[Values], list[Values]]] = {}
+    for unit, values in base.items():
+        if unit[3] != NO_UNIT:
+            paired.setdefault(unit[:_BLOCK], ([], []))[0].append(values)
+    for unit, values in head.items():
+        if (found := paired.get(unit[:_BLOCK])) is not None:
+            found[1].append(values)
+    return [block for block in paired.values() if block[1]]
+
+
+def _share_a_block(base: Units, head: Units) -> bool:
+    """Whether `_whole_blocks` has any."""
     blocks = {unit[:_BLOCK] for unit in base if unit[3] != NO_UNIT}
-    paired: dict[tuple[str, ...], tuple[list[Values], list[Values]]] = {block: ([], []) for block in blocks}
-    for at, side in enumerate((base, head)):
-        for unit, values in side.items():
-            if unit[:_BLOCK] in paired:
-                paired[unit[:_BLOCK]][at].append(values)
-    return [(one, other) for one, other in paired.values() if one and other]
+    return any(unit[:_BLOCK] in blocks for unit in head)
 
 
 def _by_build(units: Units) -> dict[tuple[str, str], list[Values]]:
