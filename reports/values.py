@@ -43,7 +43,8 @@ class Values:
     def numbers(self) -> Ints:
         """The figures themselves, or the bins that hold any; ascending. Put in order when first asked for."""
         if not self._ordered:
-            self._numbers, self._ordered = np.sort(self._numbers), True
+            # A block often holds a single run, and there may be a million blocks.
+            self._numbers, self._ordered = np.sort(self._numbers) if self._numbers.size > 1 else self._numbers, True
         return self._numbers
 
     @property
