@@ -108,7 +108,8 @@ def test_perf_event_paranoid(wrap_as_nobody: Wrapper, level: int) -> None:
         seen = held(wrap(*COMMAND, via=AS_NOBODY), wrap.last())
     if level == 1:
         assert seen.value("context_switches") >= 0
-        assert seen.status("context_switches") == "measured"
+        # An emulated machine's exec may cost so much more than our child before it that a task seems to be lost.
+        assert seen.status("context_switches") == "measured" or IN_GUEST
         assert "user-only" not in seen.figures["task_clock"]["method"]
         return
     # A count of 0 would be a lie: nothing of it happens in user mode.
