@@ -15,7 +15,7 @@ from proofcost.harness import hierarchy, procfs, settle
 
 Hostile = Callable[[str], Path]
 
-pytestmark = pytest.mark.guest
+pytestmark = pytest.mark.guest_all
 
 LONGER_S = 8 if IN_GUEST else 0.7
 """CPU time that outlasts the start of a call."""
@@ -33,6 +33,7 @@ def with_cgroups(as_root: None) -> None:
         pytest.skip("no cgroup can be made here")
 
 
+@pytest.mark.guest
 def test_an_oom_that_the_judge_survives_is_in_the_table(with_cgroups: None, wrap: Wrapper, hostile: Hostile) -> None:
     """benchexec 779: a grandchild is killed for memory, its parent ends with 0, and nobody is told."""
     if hierarchy.MEMORY not in own_cgroups() and not IN_GUEST:
@@ -103,6 +104,7 @@ def test_so_does_one_beside_the_tree_of_a_call_that_was_killed_outright(
     assert after["derived"]["beside_stragglers_of"] == []
 
 
+@pytest.mark.guest
 def test_a_call_that_is_just_leaving_is_not_settled_by_its_neighbour(tmp_path: Path) -> None:
     """Calls in parallel: whose meter still lives takes its own cgroup away, and its figures are final."""
     ticks, namespace = procfs.start_ticks(os.getpid()), procfs.pid_namespace()
@@ -153,6 +155,7 @@ def test_a_name_that_cannot_be_run_does_not_write_to_the_terminal(wrap: Wrapper)
     assert called.stderr.count(b"\n") == 1
 
 
+@pytest.mark.guest
 def test_a_dead_session_of_a_store_that_is_gone_leaves_no_cgroup(with_cgroups: None, wrap: Wrapper) -> None:
     """isolate 40: nothing of an old run lies about for good."""
     own = hierarchy.find_own()
@@ -172,6 +175,7 @@ def test_a_dead_session_of_a_store_that_is_gone_leaves_no_cgroup(with_cgroups: N
                 path.rmdir()
 
 
+@pytest.mark.guest
 def test_what_is_left_in_one_hierarchy_alone_is_taken_away(tmp_path: Path) -> None:
     """A meter killed between the removals of its cgroups: the next one that passes must see the second, too."""
     session, invocation = "0123456789abcdef", "18ecedb1b191eb9b-4000000-8a9f1ee8"
