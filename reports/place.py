@@ -92,11 +92,19 @@ def check_name(given: str | os.PathLike[str]) -> None:
             f"{shown(text)}: a place must be listed, and {scheme} cannot; give a folder, or s3://, gs://, abfs://, "
             "sftp:// or what else fsspec lists"
         )
-    if _URL.match(text) and scheme in _KEYS_APART and "@" in text:
+    if _URL.match(text) and scheme in _KEYS_APART and _has_user(text):
         raise RemoteError(
             f"{shown(text)}: given with a user or a password, and {scheme} takes none from a URL; put "
             "them into the environment (docs/collecting.md)"
         )
+
+
+def _has_user(url: str) -> bool:
+    """Whether a bucket's URL begins with a user. A key may hold an @ too, and an ARN in a bucket's place colons; a
+    password may hold a slash.
+    """
+    bucket = url.partition("://")[2].partition("/")[0]
+    return "@" in bucket or ("@" in url and ":" in bucket and not bucket.startswith("arn:"))
 
 
 def without_secrets(text: str) -> str:

@@ -28,7 +28,8 @@ from proofcost.reports.synth_turns import turns_of
 
 CHUNK_ROWS = 100_000
 """Rows that are held at once, and of a row group."""
-_LEFT = ".*.tmp"
+_LEFT_RECORDS, _LEFT_TRUTH = ".*.parquet.*.tmp", f".{truth_file.NAME}.*.new"
+"""What a call that was killed leaves; whatever else begins with a dot is somebody's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def make(folder: Path, fleet: Fleet, progress: Callable[[int, int], None] = lamb
     _check(folder, fleet)
     folder.mkdir(parents=True, exist_ok=True)
     with sole(folder):
-        for left in (*folder.glob(_LEFT), *(folder / "parquet").rglob(_LEFT)):
+        for left in (*folder.glob(_LEFT_TRUTH), *(folder / "parquet").rglob(_LEFT_RECORDS)):
             left.unlink()
         if truth_file.asked_before(folder) is None:
             truth_file.write(folder, truth_file.as_json(truth, None))
@@ -79,7 +80,7 @@ def _check(folder: Path, fleet: Fleet) -> None:
         differ = [name for name in Fleet.__slots__ if getattr(before, name) != getattr(fleet, name)]
         told = " ".join(f"--{name} {getattr(before, name)}" for name in differ)
         raise FleetError(f"{shown}: holds a fleet of {told}; ask for the same to go on, or name a new folder")
-    if before is None and (not folder.is_dir() or any(path for path in folder.iterdir() if not path.match(_LEFT))):
+    if before is None and (not folder.is_dir() or any(not path.match(_LEFT_TRUTH) for path in folder.iterdir())):
         raise FleetError(f"{shown}: is there already, and not empty; name a new folder")
 
 

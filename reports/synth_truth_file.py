@@ -5,7 +5,6 @@ It is no Parquet file and lies outside `parquet/`: reports do not read it and `s
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from proofcost.harness.whole_file import whole_file
 from proofcost.reports import parquet
 from proofcost.reports import synth_truth as true
 from proofcost.reports.statistics.sample import Ints
@@ -92,17 +92,10 @@ def _names(chosen: np.ndarray) -> list[str]:
 
 def write(folder: Path, content: Mapping[str, Any]) -> None:
     """Whole or not at all. Raises OSError."""
-    path = folder / NAME
-    temporary = path.with_name(f".{NAME}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            temporary.unlink()
+    with whole_file(folder / NAME) as file:
+        file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+        file.flush()
+        os.fsync(file.fileno())
     parquet.sync_folder(folder)
 
 

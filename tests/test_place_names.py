@@ -90,8 +90,13 @@ def test_what_a_package_makes_of_a_user_is_not_repeated() -> None:
     assert remote._why(error, "me:s3cr3t") == 'Invalid bucket name "there" (***)'
 
 
-@pytest.mark.parametrize("url", ["s3://me:pw@b/x", "gs://k@b", "S3://a:b@c"])
+@pytest.mark.parametrize("url", ["s3://me:pw@b/x", "gs://k@b", "S3://a:b@c", "s3://me:p/pw@b"])
 def test_a_bucket_has_no_user(url: str) -> None:
     with pytest.raises(RemoteError, match="takes none from a URL") as caught:
         check_name(url)
     assert "pw" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["s3://b/runs@night", "gs://b/a:b@c", "s3://arn:aws:s3:eu-west-1:1:accesspoint/p/a@b"])
+def test_a_key_may_hold_an_at(url: str) -> None:
+    check_name(url)

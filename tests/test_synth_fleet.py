@@ -164,7 +164,7 @@ def test_killed_under_way_it_goes_on_and_ends_the_same(tmp_path: Path) -> None:
         assert there.items() <= expected.items(), "whole or not there"
         counts.append(len(there))
         assert not (killed / NAME).exists() or not truth_in(killed)["complete"]
-        assert len(list(killed.rglob(".*.tmp"))) == 1
+        assert len([*killed.rglob(".*.tmp"), *killed.rglob(".*.new")]) == 1
     assert counts == [0, 0, 7, 26]
     made = make(killed, Fleet(**asked))
     assert (made.known, made.files) == (counts[-1], 40 - counts[-1])
@@ -180,10 +180,12 @@ def test_with_other_arguments_it_does_not_go_on(tmp_path: Path, capsys: pytest.C
     said = capsys.readouterr().err
     assert "holds a fleet of --seed 1 --hosts 10; ask for the same" in said
     assert said.count("\n") == 1
-    (tmp_path / "b").mkdir()
-    (tmp_path / "b" / "kept").write_text("x")
-    assert main([*call[:2], str(tmp_path / "b"), *call[3:]]) == 2
-    assert "not empty" in capsys.readouterr().err
+    for name in ("kept", ".kept.tmp", ".kept.new"):
+        (tmp_path / name / "b").mkdir(parents=True)
+        (tmp_path / name / "b" / name).write_text("x")
+        assert main([*call[:2], str(tmp_path / name / "b"), *call[3:]]) == 2
+        assert "not empty" in capsys.readouterr().err
+        assert (tmp_path / name / "b" / name).read_text() == "x"
     assert content_of(tmp_path / "a") == before
     assert main(call) == 0
     assert "20 of them there already" in capsys.readouterr().out
