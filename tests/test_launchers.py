@@ -1,12 +1,16 @@
 """Launchers: their text, whom they join, when they step aside, and that they never start themselves."""
 
+import dis
+import marshal
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib.util import MAGIC_NUMBER
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import pytest
@@ -16,6 +20,7 @@ from hypothesis import strategies as st
 
 from proofcost.adapters import launchers
 from proofcost.harness import session
+from proofcost.meter_copy import copy_meter
 
 
 @pytest.fixture(scope="module")
@@ -399,3 +404,31 @@ def test_who_could_change_what_a_path_leads_to(as_root: None, tmp_path: Path) ->
         outer.chmod(0o1777)
         os.chown(inner, 10001, 10001)
         assert not launchers.is_root_owned(str(inner))
+
+
+ANNOTATED = 4
+"""Of MAKE_FUNCTION: annotations are among what a function is made of."""
+
+
+def codes_in(found: object) -> Iterator[CodeType]:
+    """Every code object, however deep."""
+    if isinstance(found, tuple):
+        for one in found:
+            yield from codes_in(one)
+    elif isinstance(found, CodeType):
+        yield found
+        yield from codes_in(found.co_consts)
+
+
+def test_what_is_compiled_for_calls_has_no_annotations_and_does_not_import_os(tmp_path: Path) -> None:
+    """Each would cost every call at its start; the one module that stands for `os` is the exception."""
+    copy_meter(tmp_path / "meter", tmp_path / "meter", sys.executable)
+    _, entries = marshal.loads((tmp_path / "meter" / launchers.BUNDLE).read_bytes()[len(MAGIC_NUMBER) :])
+    assert len(entries) > 20
+    for name, _, code in entries:
+        for one in codes_in(code):
+            assert "__annotations__" not in one.co_names, (name, one.co_name)
+            for step in dis.get_instructions(one):
+                made = (step.opname, step.arg or 0)
+                assert made[0] != "MAKE_FUNCTION" or not made[1] & ANNOTATED, (name, one.co_name, step.offset)
+                assert made[0] != "IMPORT_NAME" or step.argval != "os" or name.endswith(".lean_os"), (name, one.co_name)
