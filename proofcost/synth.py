@@ -70,7 +70,11 @@ def main(args: argparse.Namespace) -> int:
         return FAILED
     except (OSError, CopyError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        cure = "the same call goes on from there" if args.kind == FLEET else "remove that folder and try again"
+        cure = (
+            "mend that, and the same call goes on from there"
+            if args.kind == FLEET
+            else "remove that folder and try again"
+        )
         print(f"proofcost: store synth: {shown}: {why}; {cure}", file=sys.stderr)
         return FAILED
     print(f"{said} below {shown}")
